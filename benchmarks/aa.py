@@ -22,7 +22,7 @@ from typing import Any
 
 import click
 
-from tfbench.analysis.comparison.equality import equal_values
+from tfbench.analysis.comparison.equality import run_settings
 from tfbench.analysis.comparison.judging import Runs, judge
 from tfbench.analysis.run.summary import summarize
 from tfbench.records.journal import read_records, read_run
@@ -52,7 +52,7 @@ def read_pool(store: Store, recipe: str) -> list[float]:
         result = read_run(path, read_records(path))
         if result.request.recipe.name == recipe and result.status == "FINISHED":
             summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
-            kinds.add(repr((equal_values(result), result.placement, result.request.recipe.measurement)))
+            kinds.add(repr((run_settings(result), result.placement, result.request.recipe.measurement)))
             speeds.append(summary.metrics["samples_per_second"])
     if len(kinds) > 1:
         raise click.ClickException(f"{store.root}: its runs of {recipe} are of {len(kinds)} kinds; they must be alike.")

@@ -10,6 +10,7 @@ Planted speeds are log-normal: `--spread` is the standard deviation of the logar
 import dataclasses
 import itertools
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -89,8 +90,7 @@ def plant_sweep(generator: np.random.Generator, spreads: np.ndarray, effect: flo
 
 def says_anything(comparison: Comparison) -> bool:
     """Whether a verdict holds that one arm is faster or slower, or where one overtakes."""
-    text = " ".join(find_verdict(comparison))
-    return any(word in text for word in (" is faster than ", " is slower than ", "Use "))
+    return any(re.search(r"^(Use|With) | (faster|slower)\b", sentence) for sentence in find_verdict(comparison))
 
 
 def simulate_sweeps(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:

@@ -57,19 +57,20 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     from tfbench import backends
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.recipe import files
-    from tfbench.worker import benchmark
+    from tfbench.worker.compiled_model import build_compiled_model
+    from tfbench.worker.prepared import load_data
     from tfbench.worker.process_settings import set_process_wide
     from tfbench.worker.training import build_evaluation_dataset
 
     overrides = {"dataset.data": "synthetic", "distribution.devices": [DEVICE], "training.backend": backend_name}
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
     training, backend = recipe.training, backends.load(backend_name)
-    backend.placement.require_possible(recipe.distribution, training)
+    backend.require_possible(recipe.distribution, training)
     set_process_wide(training)
     import keras
 
-    splits = benchmark.load_data(recipe.dataset, None, seed=training.seed)
-    model = benchmark.build_compiled_model(recipe.model, training, splits.spec)
+    splits = load_data(recipe.dataset, None, seed=training.seed)
+    model = build_compiled_model(recipe.model, training, splits.spec)
     batch = training.global_batch_size
 
     class EpochEnds(keras.callbacks.Callback):
@@ -77,7 +78,7 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
             print(time.perf_counter(), flush=True)
 
     model.fit(
-        backend.feeding.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
+        backend.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
         epochs=ENDLESS,
         steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, batch),
         validation_data=build_evaluation_dataset(training, splits, "validation"),

@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 from tfbench import api
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.spread import merge_cautions
+from tfbench.analysis.comparison.verdict import find_caveats
 from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.toml_text import describe_values, format_compact
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.comparison.comparison import comparison_table
-from tfbench.report.comparison.plots import plot_comparison
-from tfbench.report.figures import to_png
+from tfbench.report.comparison.plots import comparison_plots
+from tfbench.report.figures import png
 from tfbench.report.formats import format_bytes
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, read_sweep
@@ -63,10 +64,11 @@ def pack(store_root: Path, folder: Path) -> None:
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
     compared = api.compare(sweep=sweep_id, store=store_root)
-    picture, plot = folder / f"{plan.recipe_name}.png", plot_comparison(compared.comparison).get(_PLOT)
+    picture, finding = folder / f"{plan.recipe_name}.png", next(iter(compared.verdict), "")
     picture.unlink(missing_ok=True)
-    if plot:  # of one size there is no line to draw
-        picture.write_bytes(to_png(plot.figure))
+    for plot in comparison_plots(compared.comparison, finding):
+        if plot.name == _PLOT:  # of one size there is no line to draw
+            picture.write_bytes(png(plot))
 
 
 def _without_places(line: bytes, data_dir: str | None) -> bytes:
@@ -92,7 +94,7 @@ def _page(folder: Path) -> Iterator[str]:
         if (folder / f"{name}.png").exists():
             yield from (f"![{name}: samples per second over batch size, a line an arm]({folder.name}/{name}.png)", "")
         cautions = merge_cautions([run.speed_cautions for run in sweep.comparison.runs])
-        yield from (f"- Caution {markdown_text(text)}" for text in cautions)
+        yield from (f"- {markdown_text(text)}" for text in cautions)
         yield from ("", f"[Journals of these runs]({folder.name}/{name}.tar.gz)")
 
 
@@ -113,7 +115,8 @@ def _read_sweep(archive: Path) -> _Sweep:
         runs = [api.read_run(run.run_id, store=root).result for run in compared.comparison.runs]
         plan, _ = read_sweep(Store(root), find_sweep(Store(root), "@last"))
     environments = [run.environment for run in runs if run.environment]
-    return _Sweep(plan, compared.comparison, compared.verdict, environments)
+    verdict = (*compared.verdict, *find_caveats(compared.comparison))
+    return _Sweep(plan, compared.comparison, verdict, environments)
 
 
 def _name(environment: Environment) -> str:

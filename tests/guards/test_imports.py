@@ -86,7 +86,6 @@ def test_only_consoles_import_rich() -> None:
         "report.profile.console",
         "report.sweep.console",
         "report.sweep.machines_console",
-        "report.waiting_console",
     }
 
 

@@ -38,8 +38,8 @@ def test_a_price_is_turned_into_a_cost_and_a_recipe_warns_of_the_wrong_device(tm
     done = run("run", "mine.toml", *short, cwd=tmp_path, TFBENCH_PRICE_PER_HOUR="3600")
     assert done.exit_code == 0, done.stderr
     before, after = done.stdout.split("FINISHED")
-    assert "warning: this recipe is not meant for cpu: " in before
-    assert "- this recipe is not meant for cpu: " in after
+    assert "warning: This recipe is not meant for cpu: " in before
+    assert "- This recipe is not meant for cpu: " in after
     assert "at 3600 EUR an hour (p2.xlarge)" in after
     (tracked,) = tracked_runs(tmp_path / "mlruns")
     assert (tracked.data.tags["tfbench.currency"], tracked.data.tags["tfbench.instance"]) == ("EUR", "p2.xlarge")

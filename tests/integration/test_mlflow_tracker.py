@@ -194,7 +194,7 @@ def test_an_accuracy_on_synthetic_data_is_marked_wherever_the_run_is_shown(store
     assert tags["mlflow.runName"].endswith("-synthetic")
     assert "Synthetic data" in tags["mlflow.note.content"].splitlines()[2]
     assert "val_accuracy 0.8900 (synthetic data)" in tags["mlflow.note.content"]
-    assert "synthetic data" in tags["tfbench.cautions"]
+    assert "Synthetic data" in tags["tfbench.cautions"]
 
 
 def test_long_values_are_cut_so_that_it_shows(store: Store) -> None:

@@ -56,6 +56,7 @@ def build_brief(
     batch: int = 32,
     round_number: int | None = None,
     parameters: int = 1000,
+    settings: dict[str, Any] | None = None,
     **fields: Any,
 ) -> RunBrief:
     """Builds the brief of a run of some speed, in samples per second; with a round it is of a sweep."""
@@ -89,17 +90,17 @@ def build_brief(
                 "step_time_median_seconds": batch / speed if speed else None,
             },
             "cautions": [],
-            "settings": {"training.global_batch_size": batch, "model.hidden_units": [parameters]},
-            "equals": {
-                "model.hidden_units": [parameters],
-                "global_batch_size": batch,
-                "settings": {"compiler": "graph"},
-                "environment": {"hostname": "bench"},
-                "device_kinds": ["cpu"],
-            },
             "references": [],
         }
-        | fields
+        | fields,
+        settings={
+            "training.global_batch_size": batch,
+            "model.hidden_units": [parameters],
+            "compiler": "graph",
+            "hostname": "bench",
+            "device_kinds": ["cpu"],
+        }
+        | (settings or {}),
     )
 
 
@@ -111,7 +112,7 @@ def on_machine(brief: RunBrief, hostname: str, **environment: Any) -> RunBrief:
         brief,
         run_id=f"{brief.run_id}-{hostname}-{brief.tags.get('tfbench.arm', brief.arm)}",
         environment=to_plain(described),
-        equals=brief.equals | {"environment": own, "dataset.train_samples": 60_000},
+        settings=brief.settings | own | {"dataset.train_samples": 60_000},
         cost=brief.cost or {"currency": "USD"},
     )
 

@@ -16,29 +16,6 @@ if TYPE_CHECKING:
     from tfbench.store.store import Store
     from tfbench.tracking.tracker import Tracker
 
-store_option = click.option(
-    "--store",
-    "store_root",
-    type=click.Path(path_type=Path),
-    default=Path("mlruns"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder of journals, MLflow's database and artifacts.",
-)
-
-
-tracking_uri_option = click.option(
-    "--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead."
-)
-named_uri_option = click.option(
-    "--tracking-uri",
-    "named_uri",
-    metavar="URI",
-    envvar="MLFLOW_TRACKING_URI",
-    show_envvar=True,
-    help="MLflow server that may be contacted for the runs tracked there; the store's own database always may.",
-)
-
 
 def open_store(root: Path) -> "Store":
     """Returns the store of a folder, whether or not it is there yet.
@@ -142,13 +119,14 @@ def end_with_unreadable(unreadable: "Mapping[str, str]") -> None:
         raise TrackingError(describe_unreadable(unreadable))
 
 
-def end_with(store: "Store", runs: "list[RecoveredRun]") -> None:
-    """Ends the command with exit code 2 if a run could not be brought into MLflow."""
+def end_with(store: "Store", runs: "list[RecoveredRun]", named: str | None) -> None:
+    """Ends the command with exit code 2 if a run could not be brought into MLflow; `named` is the server given."""
     from tfbench.errors import TrackingError
+    from tfbench.report.run.sections import bring_it_there
 
     failed = sum(run.status == "failed" for run in runs)
     if failed:
         raise TrackingError(
             f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was measured is lost. "
-            f"`{store.command('recover')}` tries again."
+            f"`{bring_it_there(store.root, named)}` tries again."
         )

@@ -4,14 +4,16 @@ from pathlib import Path
 
 import click
 
+from tfbench.cli._options import store_option
 from tfbench.cli._output import waiting
-from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, store_option
+from tfbench.cli._store import end_with, make_tracker, open_store, show_runs
+from tfbench.cli._units import FILE
 
 
-@click.command(short_help="Bring runs from such files into this store.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.command(short_help="Import exported runs.")
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--tracking-uri", metavar="URI", envvar="MLFLOW_TRACKING_URI", help="MLflow server to send the runs to.")
-@click.option("--experiment", default="tfbench", show_default=True, help="MLflow experiment to put the runs in.")
+@click.option("--experiment", default="tfbench", help="MLflow experiment to put the runs in.")
 @store_option
 def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store_root: Path) -> None:
     """Bring runs that `tfbench export` wrote, here or on another machine, into the store and into MLflow.
@@ -36,4 +38,4 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
     show_runs(runs)
     for sweep_id in note_imported(store, [run.id for run in runs if run.status != "left"]):
         click.echo(f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it.")
-    end_with(store, runs)
+    end_with(store, runs, tracking_uri)

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._comparison import Selection, read_comparison, selection_options
+from tfbench.cli._comparison import read_comparison, selection_options
+from tfbench.cli._options import named_uri_option
 from tfbench.cli._output import echo_lines, is_stdout, waiting, write_to
-from tfbench.cli._store import end_with_unreadable, make_tracker, named_uri_option, open_store
+from tfbench.cli._store import end_with_unreadable, make_tracker, open_store
+from tfbench.cli._units import FILE
 
 if TYPE_CHECKING:
     from tfbench.analysis.comparison.comparison import Comparison
-    from tfbench.report.html.contents import ReportContents
+    from tfbench.report.html.report import ReportContents
     from tfbench.store.store import Store
     from tfbench.tracking.tracker import Tracker
 
@@ -25,24 +27,15 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default=Path(DEFAULT_OUTPUT),
-    show_default=True,
     metavar="FILE",
-    help="Where to, - for stdout; an older report is overwritten, any other file is not.",
+    help="- is stdout. An older report is overwritten, no other file.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the file, whatever it is.")
+@click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write PNG files, too.")
 @click.option(
-    "--plots",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Write the plots as PNG files, too.",
-)
-@click.option(
-    "--mlflow/--no-mlflow",
-    "to_mlflow",
-    default=None,
-    help="Keep the report in MLflow, where the runs are. [default: if that is the store's own database]",
+    "--mlflow/--no-mlflow", "to_mlflow", default=None, help="Keep the report in MLflow. [default: in the store's own]"
 )
 @named_uri_option
 def command(
@@ -68,14 +61,14 @@ def command(
     import time
 
     from tfbench.errors import OutputError
-    from tfbench.report.figures import write_images
+    from tfbench.report.figures import write_plots
     from tfbench.report.html.report import render_report
     from tfbench.sweeps.report_contents import gather_contents
     from tfbench.wording import count
 
     store = open_store(store_root)
     _require_replaceable(output, force=force)
-    compared = read_comparison(store, Selection(**selection))
+    compared = read_comparison(store, **selection)
     comparison = compared.comparison
     tracker = _begin_tracking(store, comparison, named_uri, to_mlflow=to_mlflow)
     with waiting("drawing the report"):
@@ -86,7 +79,7 @@ def command(
     echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
     if plots:
         try:
-            written = write_images({image.name: image.png for image in contents.images}, plots)
+            written = write_plots(contents.plots, plots)
         except OSError as error:
             raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
         echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
@@ -141,9 +134,10 @@ def _require_replaceable(path: Path, *, force: bool) -> None:
 def _log(store: "Store", contents: "ReportContents", page: str, tracker: "Tracker") -> Iterator[str]:
     """Keeps the report in MLflow, and says so; what goes wrong there is a warning."""
     from tfbench.errors import TrackingError
+    from tfbench.report.figures import png
 
     name, tags, params = _describe(contents)
-    files = {"report.html": page.encode(), **{image.name: image.png for image in contents.images}}
+    files = {"report.html": page.encode(), **{plot.name: png(plot) for plot in contents.plots}}
     try:
         with waiting("keeping the report in MLflow"):
             tracked = tracker.log_report(name, files, tags, created=contents.created, params=params)

@@ -6,11 +6,13 @@ import html as escaping
 import io
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tfbench.metrics import CURVE_METRICS, METRICS, PROFILE_METRICS
 from tfbench.records.sweep import format_value
 from tfbench.report import formats
+from tfbench.report.figures import png
+from tfbench.report.plot import Plot
 from tfbench.wording import clean, markdown_text, one_line, without_secrets
 
 _GAP = "  "
@@ -51,6 +53,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
     notes: tuple[str, ...] = ()
+    caption: str = ""  # above it, where it is one of several
 
     def text(self, width: int) -> list[str]:
         """Returns lines, none longer than `width`: columns are hidden, then texts wrapped, then cells stacked."""
@@ -65,14 +68,16 @@ class Table:
             lines += formats.wrap(f"Hidden: {names} (use a wider terminal or --format json)", width)
         width_of_text = min(width, formats.TEXT_WIDTH)
         notes = [line for note in self.notes for line in formats.wrap(note, width_of_text)]
-        return [*(lines or self._stacked(width)), *notes]
+        caption = formats.wrap(self.caption, width_of_text) if self.caption else []
+        return [*caption, *(lines or self._stacked(width)), *notes]
 
     def markdown(self) -> list[str]:
         """Returns lines of Markdown."""
         header, *rows = [[markdown_text(text) for text in row] for row in _cells(self.columns, self.rows)]
         lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
         lines.insert(1, "|" + " --- |" * len(header))
-        return [*lines, *(line for note in self.notes for line in ("", markdown_text(note)))]
+        caption = [f"**{markdown_text(self.caption)}**", ""] if self.caption else []
+        return [*caption, *lines, *(line for note in self.notes for line in ("", markdown_text(note)))]
 
     def csv(self) -> str:
         """Returns the raw values, not the texts, with the keys as names."""
@@ -100,6 +105,7 @@ class Table:
         label = escaped(self.title or "table")
         return (
             f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table class="stacked">\n'
+            f"{f'<caption>{escaped(self.caption)}</caption>' if self.caption else ''}"
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
             + "".join(f'<p class="note">{escaped(note)}</p>\n' for note in self.notes)
         )
@@ -143,14 +149,6 @@ class Table:
         return lines
 
 
-class Image(NamedTuple):
-    """A plot as a PNG file, and what it shows for those who cannot see it."""
-
-    name: str
-    png: bytes
-    alt: str
-
-
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a screen, a document or a page. Sentences may begin with one of `MARKERS`."""
@@ -158,7 +156,7 @@ class Section:
     title: str
     sentences: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
-    plots: tuple[Image, ...] = ()
+    plots: tuple[Plot, ...] = ()
     code: str = ""  # commands, or a file, as they are to be copied
     is_folded: bool = False  # on a page
 
@@ -219,8 +217,9 @@ def text(sections: Iterable[Section], width: int) -> list[str]:
         for sentence in section.sentences:
             marker = sentence[:2] if sentence.startswith(MARKERS) else ""
             block += formats.wrap(sentence.removeprefix(marker), width_of_text, first=marker)
-        for table in section.tables:
-            block += [*([""] if section.sentences and table.rows else []), *table.text(width)]
+        for place, table in enumerate(section.tables):
+            is_apart = table.rows and (section.sentences or (place and table.caption))
+            block += [*([""] if is_apart else []), *table.text(width)]
         block += section.code.splitlines()
         lines += [*([""] if lines and block else []), *block]
     return lines
@@ -232,7 +231,7 @@ def markdown(sections: Iterable[Section]) -> list[str]:
     for section in sections:
         lines += ["", f"## {markdown_text(section.title)}"] if section.title else []
         for sentence in section.sentences:
-            lines += ["", markdown_text(sentence.removeprefix("! ").removeprefix("i "))]
+            lines += ["", markdown_text(sentence if sentence.startswith("- ") else _unmarked(sentence))]
         for table in section.tables:
             lines += ["", *table.markdown()]
         if section.code:
@@ -245,17 +244,12 @@ def html(sections: Iterable[Section]) -> str:
     parts = []
     for section in sections:
         title = escaped(section.title)
-        sentences = "".join(f"<li>{escaped(one.removeprefix('- '))}</li>\n" for one in section.sentences)
-        pictures = "".join(
-            '<figure><div class="scroll" role="region" tabindex="0" aria-label="plot"><img src="data:image/png;base64,'
-            f'{base64.b64encode(one.png).decode()}" alt="{escaped(one.alt)}"></div></figure>\n'
-            for one in section.plots
-        )
+        sentences = "".join(f"<li>{escaped(_unmarked(one))}</li>\n" for one in section.sentences)
         parts += [
             '<section class="verdict">\n' if section.title == "Verdict" else "<section>\n",
-            f"<details>\n<summary>{title}</summary>\n" if section.is_folded else f"<h2>{title}</h2>\n",
+            f"<details>\n<summary>{title}</summary>\n" if section.is_folded else f"<h2>{title}</h2>\n" * bool(title),
             f"<ul>\n{sentences}</ul>\n" if sentences else "",
-            pictures,
+            *map(_picture, section.plots),
             *(table.html() for table in section.tables if table.rows),
             f"<pre><code>{escaped(section.code)}</code></pre>\n" if section.code else "",
             "</details>\n" if section.is_folded else "",
@@ -264,9 +258,23 @@ def html(sections: Iterable[Section]) -> str:
     return "".join(parts)
 
 
+def _picture(plot: Plot) -> str:
+    """Returns a plot in a box of its own, drawn for a light and for a dark page."""
+    light, dark = (base64.b64encode(png(plot, is_dark=is_dark)).decode() for is_dark in (False, True))
+    return (
+        '<figure><div class="scroll" role="region" tabindex="0" aria-label="plot"><picture>'
+        f'<source media="screen and (prefers-color-scheme: dark)" srcset="data:image/png;base64,{dark}">'
+        f'<img src="data:image/png;base64,{light}" alt="{escaped(plot.alt)}"></picture></div></figure>\n'
+    )
+
+
 def escaped(words: str) -> str:
     """Returns a text for HTML: masked, cleaned, and with nothing that is obeyed."""
     return escaping.escape(clean(without_secrets(words)))
+
+
+def _unmarked(sentence: str) -> str:
+    return sentence[2:] if sentence.startswith(MARKERS) else sentence
 
 
 def _unit(name: str) -> str:

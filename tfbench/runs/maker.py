@@ -1,14 +1,12 @@
 """What makes runs: one store that keeps them, one place that tracks them."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
-from tfbench.runs.launchers.clusters import Place
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
-from tfbench.store.briefs import read_briefs
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.address import find_named, require_address
@@ -24,12 +22,10 @@ class RunMaker:
         store: Keeps them.
         state: Where they are tracked, or will be once `tfbench recover` is run.
         tracker: Of that place; None: they are kept in the store alone.
-        place: Which of several workers are started here; None: all.
     """
 
-    def __init__(self, store: Store, state: TrackingState, tracker: Tracker | None, place: Place | None = None) -> None:
+    def __init__(self, store: Store, state: TrackingState, tracker: Tracker | None) -> None:
         self.store = store
-        self._place = place
         self.state = state
         self.tracker = tracker
 
@@ -45,13 +41,9 @@ class RunMaker:
             TfbenchError: The run was refused, or stopped before it was ready: nothing is in the store.
         """
         try:
-            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits, self._place)
+            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits)
         finally:
             observer.close()
-
-    def read_speeds(self, run_ids: Iterable[str]) -> dict[str, float | None]:
-        """Returns the speeds of runs that were made before, in samples per second."""
-        return {brief.run_id: brief.speed for brief in read_briefs(self.store, run_ids).found}
 
 
 def server_of(state: TrackingState | None, store: Store) -> str | None:

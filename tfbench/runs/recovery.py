@@ -11,7 +11,6 @@ from tfbench.errors import StillRunningError, TfbenchError, TrackingError, Unkno
 from tfbench.records import events
 from tfbench.records.journal import Journal, files_folder, read_records, read_run
 from tfbench.records.lines import Record, last_time
-from tfbench.records.members import list_members
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.runs.endings import deduce_exit
 from tfbench.store import sweep_log
@@ -229,25 +228,15 @@ def _discard_unless_begun(store: Store, run_id: str) -> RecoveredRun:
 
 
 def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None:
-    """Adds the record that the process which tracked the run could not write any more, for its other workers, too."""
+    """Adds the record that the process which tracked the run could not write any more."""
     end = deduce_exit(result)
-    others = [member for member in list_members(path).values() if _lacks_end(member)]
-    for each in (path, *others):
-        journal = Journal(each)
-        try:
-            # The time of the last sign of life; the run did not go on until now.
-            journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
-        finally:
-            with contextlib.suppress(OSError):
-                journal.close()
-
-
-def _lacks_end(member: Path) -> bool:
-    """Says whether another worker's journal is one that can be read, without an end."""
+    journal = Journal(path)
     try:
-        return not _has_end(read_records(member))
-    except TrackingError:  # empty, or cut off before its first record
-        return False
+        # The time of the last sign of life; the run did not go on until now.
+        journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
+    finally:
+        with contextlib.suppress(OSError):
+            journal.close()
 
 
 @contextlib.contextmanager

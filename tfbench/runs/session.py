@@ -15,9 +15,9 @@ from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, T
 from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
 from tfbench.records.lines import Record
+from tfbench.records.members import member_path
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs.endings import INTERRUPTED, describe_exit
-from tfbench.runs.launchers.clusters import Place
 from tfbench.runs.launchers.group import Group
 from tfbench.runs.launchers.launch import Launch, prepare
 from tfbench.runs.launchers.process import STOP_SECONDS, Worker
@@ -45,9 +45,11 @@ def execute_run(
     tracker: Tracker | None,
     observer: RunObserver,
     limits: RunLimits = NO_LIMITS,
-    place: Place | None = None,
 ) -> RunOutcome:
     """Measures a run in a process of its own, or several, and follows it to the store.
+
+    Of a run whose other workers other commands start, the first worker's is the one that is stored; each of the others
+    has its journal where `member_path` says, and nothing else.
 
     Args:
         request: The run.
@@ -57,18 +59,14 @@ def execute_run(
             None: the run is in the store alone, until then.
         observer: Told what happens.
         limits: A run that goes beyond them is stopped, and stored as KILLED with the reason.
-        place: Which of several workers are started here; None: all, or as `prepare` finds it.
 
     Raises:
         TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing is left in
             the store.
     """
-    with (
-        StopSignals() as stop,
-        prepare(request, place, is_stopped=lambda: stop.received is not None, tell=observer.stage) as launch,
-        _opened_journal(launch.request, state, store) as journal,
-    ):
-        request = launch.request
+    launch = prepare(request)
+    request = launch.request
+    with StopSignals() as stop, _opened_journal(request, state, store) as journal:
         with _start_worker(launch, journal.path, store) as worker:
             run = _Run(request, tracker, observer, worker, stop, limits)
             refusal = run.follow()
@@ -82,14 +80,16 @@ def execute_run(
 @contextlib.contextmanager
 def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> Iterator[Journal]:
     """Begins a run's journal, and holds the run's lock until all of it is stored."""
-    path = store.create_journal(request.run_id)
+    path = member_path(store.create_journal(request.run_id), request.member.index if request.member else 0)
     with contextlib.ExitStack() as stack:
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(held(path))
             journal = Journal(path)
             journal.reserve()
             journal.append("request", **request_fields(request))
-            store.write_state(request.run_id, state)
+            if path.parent == store.journals:
+                store.write_state(request.run_id, state)
         except OSError as error:
             store.discard(request.run_id)
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
@@ -159,7 +159,6 @@ class _Run:
         end = (None if stopped_by else self._worker.fault) or describe_exit(
             result, self._worker.returncode or 0, stopped_by=stopped_by, stderr_tail=self._worker.stderr_tail()
         )
-        self._worker.conclude(end)
         record = {"status": end.status, "reason": end.reason, "worker_seconds": self._worker.seconds}
         self._replay.apply({"kind": "exit", "time": time.time(), **record})
         problems = []
@@ -174,8 +173,9 @@ class _Run:
             problems.append(f"{journal.path}: the end of the run could not be written: {error.strerror}.")
         result = self._replay.result()
         summary = summarize_run(result)
-        with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
-            write_brief(result, summary, journal.path)
+        if journal.path.parent == store.journals:
+            with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
+                write_brief(result, summary, journal.path)
         self._observer.stage("storing the run")
         if self._tracker:
             self._update = self._tracker.begin("project", self._run_id)

@@ -10,9 +10,6 @@ from tfbench.runs.observer import RunObserver, SilentObserver
 class SweepObserver(RunObserver, Protocol):
     """Told of a sweep and of each of its runs; every run is between `begin` and `end`."""
 
-    def recall(self, cell: Cell, result: CellResult, speed: float | None) -> None:
-        """A run was made before the sweep went on; `speed` in samples per second, None: it has none."""
-
     def extend(self, plan: SweepPlan) -> None:
         """The sweep goes on by a plan with more runs."""
 
@@ -28,9 +25,6 @@ class SweepObserver(RunObserver, Protocol):
 
 class SilentSweepObserver(SilentObserver):
     """Shows nothing of a sweep."""
-
-    def recall(self, cell: Cell, result: CellResult, speed: float | None) -> None:
-        """Does nothing."""
 
     def extend(self, plan: SweepPlan) -> None:
         """Does nothing."""

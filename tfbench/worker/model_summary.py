@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from tfbench.analysis.run.work import OWN_CALL, OWN_STEP
+from tfbench.analysis.run.training_warnings import OWN_CALL, OWN_STEP
 from tfbench.datasets.sources.splits import Split, Splits, list_arrays
 from tfbench.errors import RecipeError
 from tfbench.records.run import ModelSummary

@@ -5,31 +5,25 @@ from typing import Any
 import pytest
 
 from sweeps import build_brief
-from tfbench.analysis.comparison.back_ends import name_arms
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.fastest import find_standings
+from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.analysis.comparison.verdict import find_caveats, find_next_command, find_verdict
 from tfbench.records.scaling import replica_arms
-from tfbench.sweeps.plan import parse_arm
+from tfbench.sweeps.arguments import parse_arm
 
 BATCH = "training.global_batch_size"
 LABELS = {"tensorflow": "default cpu:0", **{name: f"default cpu:0 backend={name}" for name in ("jax", "torch")}}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "tensorflow": {"settings": {"compiler": "graph", "precision": "float32"}, "environment": {"tensorflow": "2.21.0"}},
-    "jax": {
-        "settings": {"compiler": "xla", "precision": "float32", "backend": "jax"},
-        "environment": {"tensorflow": None, "jax": "0.10.2"},
-    },
-    "torch": {
-        "settings": {"compiler": "eager", "precision": "float32", "backend": "torch"},
-        "environment": {"tensorflow": None, "torch": "2.13.0"},
-    },
+    "tensorflow": {"compiler": "graph", "precision": "float32", "tensorflow": "2.21.0"},
+    "jax": {"compiler": "xla", "precision": "float32", "backend": "jax", "jax": "0.10.2"},
+    "torch": {"compiler": "eager", "precision": "float32", "backend": "torch", "torch": "2.13.0"},
 }
 
 
-def build(backend: str, speed: float, round_number: int | None, batch: int = 32, **equals: Any) -> RunBrief:
+def build(backend: str, speed: float, round_number: int | None, batch: int = 32, **settings: Any) -> RunBrief:
     return build_brief(
         speed,
         arm=parse_arm(LABELS[backend]),
@@ -39,9 +33,10 @@ def build(backend: str, speed: float, round_number: int | None, batch: int = 32,
         settings={
             BATCH: batch,
             "training.backend": backend,
-            "training.compiler": SETTINGS[backend]["settings"]["compiler"],
+            "training.compiler": SETTINGS[backend]["compiler"],
+            **SETTINGS[backend],
+            **settings,
         },
-        equals={"global_batch_size": batch, **SETTINGS[backend], **equals},
     )
 
 
@@ -66,10 +61,9 @@ def test_back_ends_are_arms_that_are_compared_for_what_they_are() -> None:
     speedup = found.rows[0].entries[found.arms[1]].speedup
     assert speedup
     assert (round(speedup.ratio, 6), speedup.judgement) == (1.6, "faster")
-    verdict = "\n".join(find_verdict(found))
-    assert "(TensorFlow: its graph; JAX: XLA)" in verdict
-    assert verdict.startswith("JAX is faster than TensorFlow: 1.60x [1.60, 1.60].")
-    assert "Backends start from equal weights and batches" in verdict
+    assert find_verdict(found) == ("JAX is faster than TensorFlow: 1.60x [1.60, 1.60].",)
+    (caveat,) = find_caveats(found)
+    assert "(TensorFlow: its graph; JAX: XLA)" in caveat
 
 
 def test_runs_that_no_sweep_named_have_their_back_end_in_the_arm() -> None:
@@ -78,25 +72,25 @@ def test_runs_that_no_sweep_named_have_their_back_end_in_the_arm() -> None:
 
 
 def test_runs_of_one_back_end_must_be_equal_whatever_stands_beside_them() -> None:
-    other = {"settings": {"compiler": "xla", "precision": "float32"}, "environment": {"tensorflow": "2.20.0"}}
+    other = {"compiler": "xla", "precision": "float32", "tensorflow": "2.20.0"}
     runs = [build("tensorflow", 100.0, None), build("jax", 160.0, None)]
-    unlike = build_brief(90.0, arm=parse_arm("one_device cpu:0"), equals={"global_batch_size": 32, **other})
+    unlike = build_brief(90.0, arm=parse_arm("one_device cpu:0"), settings=other)
     found = compare([*runs, unlike], keys=[])
     assert [one.name for one in found.rows[0].entries["one_device cpu:0"].unequal] == ["compiler", "tensorflow"]
     assert found.rows[0].entries["default cpu:0 backend=jax"].unequal == ()
 
 
 def test_what_back_ends_need_not_differ_in_must_be_equal() -> None:
-    other = build("jax", 160.0, 1, global_batch_size=64)
+    other = build("jax", 160.0, 1, **{"measurement.clock": "step"})
     entry = compare([build("tensorflow", 100.0, 1), other]).rows[0].entries["default cpu:0 backend=jax"]
-    assert [difference.name for difference in entry.unequal] == ["global_batch_size"]
+    assert [difference.name for difference in entry.unequal] == ["clock"]
     assert entry.speedup is None
 
 
 def test_one_back_end_is_no_comparison_of_several() -> None:
     found = compare([build("jax", 100.0, number) for number in (1, 2)])
     assert found.compared == ()
-    assert "Backends" not in "\n".join(find_verdict(found))
+    assert find_caveats(found) == ()
 
 
 def test_the_verdict_names_the_fastest_back_end_by_batch_size_and_what_is_not_decided() -> None:
@@ -110,7 +104,10 @@ def test_the_verdict_names_the_fastest_back_end_by_batch_size_and_what_is_not_de
     )
     first, second, *_ = find_verdict(found)
     assert first == "Use PyTorch up to batch 8 and JAX from batch 64 to 512. Undecided at batch 4,096."
-    assert second == "JAX is faster than TensorFlow for batch 64, 512: 1.50x to 2.00x."
+    assert second == (
+        "Compared with TensorFlow, JAX is faster at batch 64, 512 (1.50x to 2.00x), slower at batch 8 (0.80x) and not "
+        "measurably different at batch 4096 (1.00x)."
+    )
 
 
 @pytest.mark.parametrize("baseline", LABELS.values())
@@ -146,14 +143,10 @@ def test_which_arms_are_the_fastest_does_not_depend_on_the_baseline() -> None:
 
 
 def test_arms_that_differ_in_more_than_their_back_end_keep_their_names() -> None:
-    assert name_arms({"default cpu:0": "tensorflow", "default gpu:0 backend=jax": "jax"}) == {
-        "default cpu:0": "default cpu:0",
-        "default gpu:0 backend=jax": "default gpu:0 backend=jax",
-    }
-    assert name_arms({"default cpu:0": "jax", "default cpu:0 backend=tensorflow": "tensorflow"}) == {
-        "default cpu:0": "JAX",  # of a recipe that names it
-        "default cpu:0 backend=tensorflow": "TensorFlow",
-    }
+    several = ["default cpu:0", "default gpu:0 backend=jax"]
+    assert name_setups(several) == {name: name for name in several}
+    labels = ["default cpu:0", "default cpu:0 backend=tensorflow"]
+    assert name_setups(labels, {labels[0]: "jax"}) == {labels[0]: "JAX", labels[1]: "TensorFlow"}  # a recipe names it
 
 
 def test_runs_of_several_sweeps_stand_under_one_name_that_says_their_back_end() -> None:
@@ -168,18 +161,17 @@ def test_runs_of_several_sweeps_stand_under_one_name_that_says_their_back_end() 
 def test_one_arm_has_its_range_of_speeds_as_its_verdict() -> None:
     found = sweep_of({32: {"jax": 1000.0}, 512: {"jax": 3000.0}})
     assert find_verdict(found) == (
-        "Only default cpu:0 backend=jax was measured: from 1,000 samples/s for batch 32 to 3,000 samples/s for "
-        "batch 512.",
+        "Only default cpu:0 backend=jax was measured: from 1,000 samples/s at batch 32 to 3,000 samples/s at batch "
+        "512.",
     )
 
 
 def test_replicas_beside_another_back_end_are_no_scaling_and_no_cause() -> None:
     (two,) = replica_arms("cpu", [2])
     runs = [build("jax", 160.0, number) for number in (1, 2, 3)]
-    equals = {"global_batch_size": 32, **SETTINGS["tensorflow"]}
-    runs += [build_brief(80.0, arm=two, round_number=number, equals=equals) for number in (1, 2, 3)]
+    runs += [build_brief(80.0, arm=two, round_number=number, settings=SETTINGS["tensorflow"]) for number in (1, 2, 3)]
     found = compare(runs, keys=[])
     assert find_scaling(found) is None
     told = find_verdict(found)[0]
     assert told.startswith("mirrored cpu:0,cpu:1 is slower than default cpu:0 backend=jax")
-    assert "tfbench profile" not in told
+    assert find_next_command(found) == ""

@@ -9,7 +9,7 @@ from sweeps import TWO_ARMS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.hosts import choose_hosts, machine_in, machine_of
-from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import Arm
 
 BATCH = "training.global_batch_size"
@@ -60,10 +60,10 @@ def test_rounds_of_two_machines_are_not_pooled_into_one_speed() -> None:
     speedup = entries[MIRRORED].speedup
     assert speedup is not None
     assert (speedup.ratio, speedup.num, speedup.is_paired) == (pytest.approx(2.0), 2, True)
-    (told,) = [text for text in find_verdict(found) if "from another machine" in text]
+    (told,) = [text for text in find_caveats(found) if "from another machine" in text]
     assert told == (
-        f"2 runs left out, from another machine: {DEFAULT} for batch 32 is of fast, without slow; "
-        f"{MIRRORED} for batch 32 is of fast, without slow."
+        f"2 runs left out, from another machine: {DEFAULT} at batch 32 is of fast, without slow; "
+        f"{MIRRORED} at batch 32 is of fast, without slow."
     )
 
 
@@ -88,7 +88,7 @@ def test_an_arm_that_ran_elsewhere_alone_keeps_its_speed_and_is_not_comparable()
     entry = found.rows[0].entries[MIRRORED]
     assert (entry.host, entry.speedup, entry.elsewhere) == ("y", None, ())
     assert [one.name for one in entry.unequal] == ["hostname"]
-    assert any(text.startswith("Speed-ups compare runs of one machine: ") for text in find_verdict(found))
+    assert any(text.startswith("Speed-ups compare runs of one machine: ") for text in find_caveats(found))
 
 
 def test_each_machine_that_arms_name_has_a_host_of_its_own() -> None:
@@ -133,11 +133,11 @@ def test_settings_of_several_machines_are_named() -> None:
         of_sweep({TWO_ARMS[0]: {host: (100.0, 101.0)}, TWO_ARMS[1]: {host: (200.0, 201.0)}}, batch=batch)
         for batch, host in ((32, "n1"), (64, "n2"), (128, "n1"))
     ]
-    told = find_verdict(compared([run for row in rows for run in row]))
+    found = compared([run for row in rows for run in row])
+    told = find_caveats(found)
     assert any(
-        text.startswith("Settings ran on several machines")
-        and text.endswith(": n1 for batch 32, 128; n2 for batch 64.")
+        text.startswith("Settings ran on several machines") and text.endswith(": n1 at batch 32, 128; n2 at batch 64.")
         for text in told
     )
-    assert not any(text.startswith("Use ") for text in told)  # no recommendation across machines
-    assert not any("several machines" in text for text in find_verdict(compared(rows[0])))
+    assert not any(text.startswith("Use ") for text in find_verdict(found))  # no recommendation across machines
+    assert not any("several machines" in text for text in find_caveats(compared(rows[0])))

@@ -9,10 +9,9 @@ import pytest
 from scipy import stats
 from scipy.special import stdtr, stdtrit
 
-from tfbench.analysis.comparison.holm import holm
+from tfbench.analysis.comparison.intervals import estimate_without_farthest
 from tfbench.analysis.comparison.judging import LEAST, MOST_BORROWED, Runs, judge, judge_family
 from tfbench.analysis.comparison.speedup import EQUAL_WITHIN
-from tfbench.analysis.comparison.spread_estimate import estimate_without_farthest
 from tfbench.errors import MeasurementError
 
 
@@ -22,12 +21,6 @@ def runs(*speeds: float, arm: str = "a", paired: bool = False) -> Runs:
 
 def by_logs(base: float, *logs: float, **fields: Any) -> Runs:
     return runs(*(base * math.exp(log) for log in logs), **fields)
-
-
-def test_holm_adjusts_by_how_many_are_left() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
 
 
 def test_rounds_alone_are_judged_by_students_t() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sweeps import TWO_ARMS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, Row, compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.machines import (
     MachineSetup,
     find_target,
@@ -48,10 +48,7 @@ def compared(*listed: Sequence[RunBrief], prices: Mapping[str, float] = PRICES) 
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    def describe(rows: Sequence[Row]) -> str:
-        return f" for {', '.join(str(row.setting[BATCH]) for row in rows)}"
-
-    return list(machine_sentences(comparison, describe))
+    return list(machine_sentences(comparison))
 
 
 def by_machine(comparison: Comparison) -> dict[str, MachineSetup]:
@@ -65,8 +62,8 @@ def test_the_fastest_machine_need_not_be_the_cheapest() -> None:
     assert (big.epoch_seconds, small.epoch_seconds) == (pytest.approx(30.0), pytest.approx(60.0))
     assert (big.epoch_cost, small.epoch_cost) == (pytest.approx(3.0 * 30 / 3600), pytest.approx(0.5 * 60 / 3600))
     assert sentences(found) == [
-        "Fastest machine: big by default cpu:0 for 32, 2x the speed of the next.",
-        "Cheapest machine for the steps of an epoch: small by default cpu:0 for 32, 0.333x the cost of the next.",
+        "Fastest machine: big by default cpu:0 at batch 32, 2x the speed of the next.",
+        "Cheapest machine for the steps of an epoch: small by default cpu:0 at batch 32, 0.333x the cost of the next.",
     ]
     assert find_verdict(found)[0].startswith("Fastest machine: big")
 
@@ -85,8 +82,8 @@ def test_each_machine_has_its_fastest_arm_first_and_each_setting_its_own_machine
         (64, "small", "default cpu:0 on small"),
     ]
     assert sentences(found) == [
-        "Fastest machine: big by default gpu:0 for 32, 2x the speed of the next; "
-        "small by default cpu:0 for 64, 3x the speed of the next."
+        "Fastest machine: big by default gpu:0 at batch 32, 2x the speed of the next; "
+        "small by default cpu:0 at batch 64, 3x the speed of the next."
     ]
 
 
@@ -160,7 +157,7 @@ def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts() -> None:
     found = compared(using("big", 10.0, "gpu", "package"), using("small", 30.0, "package"), prices={})
     assert by_machine(found)["big"].epoch_joules == pytest.approx(6000.0)
     assert sentences(found)[-1] == (
-        "Least energy for an epoch: small by default cpu:0 for 32, 0.333x the energy of the next."
+        "Least energy for an epoch: small by default cpu:0 at batch 32, 0.333x the energy of the next."
     )
     # Of one the processors' energy was not read, so that it is less than what it took.
     found = compared(using("big", 10.0, "package"), using("small", 30.0, "gpu"), prices={})
@@ -191,6 +188,6 @@ def test_versions_that_differ_are_cautions_that_name_the_machines_and_hardware_i
 def test_what_was_set_on_one_machine_alone_keeps_it_from_being_held_against_others() -> None:
     small = runs_of("small", 1000.0)
     for run in small:
-        run.equals["environment"]["thread_variables"] = "OMP_NUM_THREADS=1"
+        run.settings["thread_variables"] = "OMP_NUM_THREADS=1"
     found = compared(runs_of("big", 2000.0), small)
     assert (sentences(found), len(list_setups(found))) == ([], 2)

@@ -41,7 +41,7 @@ CHAINER = {"hardware": "Old CPU", "devices": "cpu", "figures": {"epochs": 20, "e
 def brief(speed: float = 100.0, **fields: Any) -> Any:
     """Builds the brief of a run on 60,000 real samples, of a recipe with one reference."""
     made = build_brief(speed, **{"references": [CHAINER]} | fields)
-    made.equals["dataset.train_samples"] = 60_000
+    made.settings["dataset.train_samples"] = 60_000
     return made
 
 

@@ -226,7 +226,7 @@ def test_a_gpu_driver_is_a_circumstance() -> None:
 def test_a_check_begins_with_its_judgement() -> None:
     other = build_environment(hostname="other", gpus=(Gpu(name="A GPU", driver="550.1"),))
     done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other))
-    assert text(check_sections(done, "baseline.json", 2, ["in 2 of 5 runs: the machine swapped."]), 200) == [
+    assert text(check_sections(done, "baseline.json", 2, ["2 of 5 runs: the machine swapped."]), 200) == [
         "no measurable difference: 0.00 % faster than the baseline (95 %: 1.1 % slower to 1.2 % faster)",
         "  Check       test against baseline.json of 2023-11-14 22:13 UTC",
         "  Baseline    100 samples/s ± 0.98 %, 5 processes",
@@ -237,7 +237,7 @@ def test_a_check_begins_with_its_judgement() -> None:
         "  Failed      2 runs, left out",
         "",
         "Warnings",
-        "- in 2 of 5 runs: the machine swapped.",
+        "- 2 of 5 runs: the machine swapped.",
     ]
 
 

@@ -404,7 +404,7 @@ def test_what_a_limited_run_cannot_have_is_not_called_missing() -> None:
     summary = summarize(build_result(request=build_request(recipe=recipe), epochs=(epoch,)), warmup_steps=1)
     assert summary.metrics["epoch_seconds"] is summary.metrics["val_accuracy"] is None
     (caution,) = summary.cautions
-    assert caution.startswith("limited to 20 steps after the warm-up")
+    assert caution.startswith("Limited to 20 steps after the warm-up")
 
 
 def test_a_regression_has_no_accuracies() -> None:
@@ -445,7 +445,7 @@ def test_a_run_that_never_got_ready_has_sizes_of_its_recipe_and_one_caution() ->
         "steady_seconds": 0.0,
         "global_batch_size": 32,
     }
-    assert summary.cautions == ("no training step was measured: there are no figures of speed, loss or accuracy.",)
+    assert summary.cautions == ("No training step was measured: there is no speed, loss or accuracy.",)
 
 
 def test_what_is_missing_is_none_and_named_in_a_caution() -> None:

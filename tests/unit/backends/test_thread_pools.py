@@ -1,19 +1,14 @@
 """How many threads TensorFlow starts for its devices: counted, and held against what is expected."""
 
-import dataclasses
 import json
 import os
 from pathlib import Path
 
 import pytest
 
-from builders import build_placement, build_result
 from runs import facts_of
-from tfbench.analysis.run.checks import find_cautions
 from tfbench.backends.tensorflow.thread_pools import count_threads, expect_threads
 from tfbench.records.placement import ThreadPools
-
-SHARED = ThreadPools(num_devices=3, intra_op_threads=2, inter_op_threads=2, expected_intra_op_threads=2)
 
 PROGRAM = """
 import json, sys
@@ -62,17 +57,3 @@ def test_a_pool_has_what_was_asked_for_else_what_the_environment_says_else_a_thr
     assert expect_threads(3, {"TF_NUM_INTRAOP_THREADS": "5"}) == 3
     assert expect_threads(0, {"TF_NUM_INTRAOP_THREADS": "5"}) == 5
     assert expect_threads(0, {"TF_NUM_INTRAOP_THREADS": "many"}) == expect_threads(0, {}) == cores
-
-
-def test_devices_that_do_not_share_their_threads_are_a_caution() -> None:
-    def cautions(threads: ThreadPools) -> list[str]:
-        found = find_cautions(build_result(placement=build_placement(threads=threads)))
-        return [caution for caution in found if "pool" in caution]
-
-    assert cautions(SHARED) == []
-    assert cautions(dataclasses.replace(SHARED, num_devices=1, intra_op_threads=7)) == []
-    assert cautions(dataclasses.replace(SHARED, intra_op_threads=6)) == [
-        "3 logical CPU devices should share one pool of 2 threads for their operations; TensorFlow was seen to start "
-        "6, a pool each: this run had other threads than one on a single device. Do not compare them."
-    ]
-    assert "start 5, something else: this run" in cautions(dataclasses.replace(SHARED, intra_op_threads=5))[0]

@@ -52,9 +52,9 @@ def test_compare_says_on_which_machine_to_train(tfbench: Cli, store: Store) -> N
     done = tfbench("compare", "--all")
     assert (done.exit_code, done.stderr) == (0, "")
     text = " ".join(done.stdout.split())
-    assert "Fastest machine: big by default cpu:0 at all 2 settings, 4x the speed of the next." in text
+    assert "Fastest machine: big by default cpu:0 at both batch sizes, 4x the speed of the next." in text
     # A quarter of the time at ten times the price.
-    assert "small by default cpu:0 at all 2 settings, 0.4x the cost of the next." in text
+    assert "small by default cpu:0 at both batch sizes, 0.4x the cost of the next." in text
     assert "keras 3.13.0 on big, 3.12.0 on small." in text
 
 
@@ -106,7 +106,7 @@ def test_a_sweep_whose_arms_name_machines_compares_these(tfbench: Cli, settings:
     small = document["rows"][0]["entries"][1]
     assert (small["arm"], small["machine"], small["unequal"]) == ("default cpu:0 @small", "small", [])
     assert small["speedup"]["judgement"] == "slower" and not small["speedup"]["is_paired"]
-    assert document["verdict"][0].startswith("Fastest machine: big by default cpu:0 at all 2 settings")
+    assert document["verdict"][0].startswith("Fastest machine: big by default cpu:0 at both batch sizes")
     assert any("keras" in caution for caution in document["machines"]["cautions"])
 
 

@@ -27,8 +27,8 @@ from tfbench.runs.launchers import process
 from tfbench.runs.requests import new_request
 from tfbench.schema import read_json
 from tfbench.store.store import Store
-from tfbench.sweeps.plan import new_plan, parse_arm, parse_variation
-from tfbench.sweeps.sweep import check_points
+from tfbench.sweeps.arguments import parse_arm, parse_variation
+from tfbench.sweeps.plan import check_points, new_plan
 from tfbench.wording import LONGEST_LINE
 
 SHIPPED = {path.stem: tomllib.loads(path.read_text()) for path in sorted(files.shipped_folder().glob("*.toml"))}

@@ -30,7 +30,7 @@ from tfbench.records.sweep import Variation, list_cells
 from tfbench.report.profile.console import ProfileConsole
 from tfbench.report.run.brief_console import BriefConsole
 from tfbench.report.run.console import RunConsole
-from tfbench.report.sweep.console import LiveSweepConsole
+from tfbench.report.sweep.console import SweepConsole
 from tfbench.store.store import Store
 from tfbench.sweeps import report_contents
 from tfbench.tracking import fields
@@ -163,8 +163,8 @@ def build_evil_result(index: int) -> RunResult:
 
 @pytest.fixture
 def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr(report_contents, "plot_comparison", lambda comparison: {})
-    monkeypatch.setattr(report_contents, "plot_curves", lambda *runs, **options: {})
+    monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
+    monkeypatch.setattr(report_contents, "curve_plots", lambda *runs, **options: ())
     store = Store(Path("mlruns"))
     for index in (0, 1):
         write_journal(store, build_evil_result(index))
@@ -240,7 +240,7 @@ def test_no_console_shows_what_a_terminal_obeys() -> None:
         return Console(file=file, width=120, force_terminal=True, color_system=None)
 
     plan = build_plan(variations=(Variation(key="model.name", values=(f"mlp{EVIL}", "other")),))
-    live = LiveSweepConsole(plan, console=console())
+    live = SweepConsole(plan, console=console())
     live.begin(list_cells(plan)[0], 0, 10.0)
     consoles = [
         RunConsole(quiet_stdout=False, console=console()),

@@ -395,7 +395,7 @@ def test_a_run_on_gpus_stands_beside_the_published_ones_by_their_name() -> None:
         request=build_request(recipe=build_recipe(reference=REFERENCES)),
         placement=build_placement(devices=("gpu:0", "gpu:1"), hardware=("H100", "H100"), num_replicas=2),
     )
-    assert "this run: 2 x H100, gpu:0 gpu:1" in sections_of(result, is_full=True)
+    assert "this run: H100, gpu:0 gpu:1" in sections_of(result, is_full=True)
 
 
 def test_what_no_run_measures_has_no_column_beside_it_and_what_is_not_comparable_says_so() -> None:

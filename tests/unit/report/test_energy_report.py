@@ -18,7 +18,7 @@ from tfbench.records.energy import EnergySources, GpuState, MachineState
 from tfbench.records.journal import read_run
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_document, comparison_table
-from tfbench.report.run.energy import energy_document, source_section
+from tfbench.report.run.costs import energy_document, source_section
 from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text as text_of

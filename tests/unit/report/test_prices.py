@@ -12,7 +12,7 @@ from builders import build_epoch, build_recipe, build_request, build_result
 from tfbench.analysis.run.summary import summarize
 from tfbench.records.run import RunResult
 from tfbench.report.run.console import Detail, RunConsole
-from tfbench.report.run.prices import cost_section
+from tfbench.report.run.costs import cost_section
 from tfbench.report.run.run_document import run_document
 from tfbench.report.table import text
 from tfbench.tracking import fields

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from tfbench.analysis.comparison.equality import equal_values, flatten
+from tfbench.analysis.comparison.equality import equal_settings, run_settings
 from tfbench.analysis.run.checks import find_speed_cautions
 from tfbench.analysis.run.cost import find_target
 from tfbench.analysis.run.energy import find_energy
@@ -15,24 +15,17 @@ from tfbench.records.energy import Part
 from tfbench.records.machine import Environment
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
-from tfbench.schema import Timestamp, read_by, table_of, to_plain
+from tfbench.schema import Timestamp, table_of, to_plain
 
 FORMAT_VERSION = 1
-
-
-def _require_tables(equals: dict[str, Any]) -> dict[str, Any]:
-    for name in ("settings", "environment"):
-        if not isinstance(equals.get(name), dict | None):
-            raise ValueError(f"{name}: must be a table.")
-    return equals
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunBrief:
     """A run that is over.
 
-    `settings` are the recipe's values under dotted keys; `equals` is what must be the same in runs whose devices are
-    compared, `environment` what its machine is, `cost` what its recipe has of prices, as plain values.
+    `settings` are all of `run_settings`: what must be equal, what varies and what is shown are read from it alone.
+    `environment` is what its machine is, `cost` what its recipe has of prices, as plain values.
     """
 
     format_version: int
@@ -53,7 +46,6 @@ class RunBrief:
     metrics: dict[str, int | float | None]
     cautions: list[str]
     settings: dict[str, Any]
-    equals: Annotated[dict[str, Any], read_by(_require_tables)]
     references: list[Annotated[dict[str, Any], table_of(Reference)]]
     profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
     speed_cautions: list[str] = dataclasses.field(default_factory=list)  # of `cautions`, those against its speed
@@ -69,6 +61,16 @@ class RunBrief:
     def arm(self) -> str:
         """Strategy and devices: "mirrored cpu:0,cpu:1"; with the back end, where it is not TensorFlow."""
         return label_arm(self.strategy, self.devices, self.backend)
+
+    @property
+    def equals(self) -> dict[str, Any]:
+        """What must be the same in runs that are compared."""
+        return equal_settings(self.settings)
+
+    @property
+    def train_samples(self) -> int | None:
+        """Of an epoch."""
+        return self.settings.get("dataset.train_samples")
 
     @property
     def backend(self) -> str:
@@ -93,7 +95,7 @@ class RunBrief:
 
 def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> RunBrief:
     """Reduces a run that is over to what comparisons need of it."""
-    recipe, placement, member = result.request.recipe, result.placement, result.request.member
+    recipe, placement = result.request.recipe, result.placement
     tables = recipe_tables.to_tables(recipe)
     target = find_target(result)
     return RunBrief(
@@ -114,14 +116,12 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         is_synthetic=result.is_synthetic,
         metrics=dict(summary.metrics),
         cautions=list(summary.cautions),
-        settings=flatten({name: tables[name] for name in ("model", "dataset", "training", "measurement")})
-        | {COMPILER_KEY: recipe.training.compiler_used},  # which a recipe may leave open, or name
-        equals=equal_values(result),
+        settings=run_settings(result),
         references=tables["reference"],
         profile=result.request.profile.kind if result.request.profile else "",
         speed_cautions=list(find_speed_cautions(result)),
         num_workers=placement.num_workers if placement else 1,
-        num_machines=len({address.rpartition(":")[0] for address in member.addresses}) if member else 1,
+        num_machines=placement.num_machines if placement else 1,
         environment=to_plain(result.environment) if result.environment else None,
         cost=tables["cost"],
         target_accuracy=target.val_accuracy if target else None,
@@ -135,11 +135,12 @@ def differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
     keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
     mixes = len({brief.backend for brief in briefs}) > 1
     # A back end is part of the arm, and of several each has compilers of its own.
-    left_out = ("measurement.", "training.seed", BACKEND_KEY, *((COMPILER_KEY,) if mixes else ()))
+    left_out = ("training.seed", BACKEND_KEY, *((COMPILER_KEY,) if mixes else ()))
     differing = [
         key
         for key in keys
-        if not key.startswith(left_out)
+        if key.startswith(("model.", "dataset.", "training."))
+        and not key.startswith(left_out)
         and any(brief.settings.get(key) != briefs[0].settings.get(key) for brief in briefs)
     ]
     return sorted(differing, key=lambda key: (not key.startswith("model."), key != BATCH_KEY))

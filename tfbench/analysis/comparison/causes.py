@@ -7,7 +7,7 @@ from typing import Any
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Entry
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.run.work import MIN_HEADROOM
+from tfbench.analysis.run.training_warnings import MIN_HEADROOM
 from tfbench.recipe import files
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.recipe.toml_text import describe_values
@@ -27,25 +27,12 @@ _BYTES_PER_PARAMETER = 4  # replicas exchange gradients of 32 bits
 _OF_A_STEP = ("model.", "dataset.", "training.")
 
 
-def describe_cause(entry: Entry, base: Entry) -> str:
-    """Says what was measured that makes an arm slower, or which command would show where its time goes.
-
-    Args:
-        entry: With runs.
-        base: What it is slower than. Other devices, or back ends, are as good a reason as the replicas.
-
-    Returns:
-        A sentence after a blank; "" where nothing is known.
-    """
-    run, share, collectives = entry.runs[0], input_share(entry), traced_share(entry, "transfer_share")
+def describe_cause(entry: Entry) -> str:
+    """Returns what was measured that makes a setup slower: a sentence after a blank; "" where nothing is known."""
+    share, collectives = input_share(entry), traced_share(entry, "transfer_share")
     if share is not None and is_input_large(share):
         return f" The input pipeline alone takes {100 * share:.0f} % of a step."
-    if collectives:
-        return f" Collectives take {100 * collectives:.0f} % of a step."
-    if run.num_devices == 1 or run.strategy in CUTTING_STRATEGIES or _place(entry) != _place(base):
-        return ""
-    batch = (entry.global_batch_size or 0) // run.num_replicas
-    return f" To see where the time goes: `{profile_command(run, batch)}`"
+    return f" Collectives take {100 * collectives:.0f} % of a step." if collectives else ""
 
 
 def input_share(entry: Entry) -> float | None:
@@ -76,18 +63,20 @@ def exchanged_bytes(entry: Entry) -> float | None:
     return None if trained is None or run.strategy in CUTTING_STRATEGIES else _BYTES_PER_PARAMETER * trained
 
 
-def profile_command(brief: RunBrief, global_batch_size: int) -> str:
-    """Returns the command that profiles the step of one replica of a run.
+def profile_command(entry: Entry, base: Entry) -> str:
+    """Returns the command that profiles the step of one replica of a slower setup.
 
-    Args:
-        brief: The run; a recipe that is not shipped is taken from a file NAME.toml.
-        global_batch_size: Of the one replica.
+    A recipe that is not shipped is taken from a file NAME.toml. "" of a setup without replicas, and where other devices
+    or back ends are as good a reason as the replicas.
     """
-    alone = "one_device" if brief.backend == "tensorflow" else "default"
-    words = [*_command("profile", brief), "--strategy", alone, "--devices", brief.devices[0]]
-    words += ["--global-batch-size", str(global_batch_size)]
-    keys = [key for key in brief.overrides if key.startswith(_OF_A_STEP) and key not in _NOT_OF_A_STEP]
-    return shlex.join([*words, *describe_values(dict(_list_values(brief, keys)))])
+    run = entry.runs[0]
+    if run.num_devices == 1 or run.strategy in CUTTING_STRATEGIES or _place(entry) != _place(base):
+        return ""
+    alone, batch = "one_device" if run.backend == "tensorflow" else "default", entry.global_batch_size or 0
+    words = [*_command("profile", run), "--strategy", alone, "--devices", run.devices[0]]
+    words += ["--global-batch-size", str(batch // run.num_replicas)]
+    keys = [key for key in run.overrides if key.startswith(_OF_A_STEP) and key not in _NOT_OF_A_STEP]
+    return shlex.join([*words, *describe_values(dict(_list_values(run, keys)))])
 
 
 def _command(name: str, brief: RunBrief) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief, differing_keys
-from tfbench.analysis.comparison.equality import Difference, find_unequal_values
+from tfbench.analysis.comparison.equality import Difference, find_unequal_settings
 from tfbench.analysis.comparison.hosts import arm_of, choose_hosts, host_of, name_alone, name_arms
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, interval_around, log_interval
 from tfbench.analysis.comparison.judging import Runs, judge_family
@@ -214,7 +214,7 @@ def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequenc
     base = entries[rules.baseline].runs if arms else ()
     for arm, entry in entries.items():
         if base and entry.runs and arm != rules.baseline:
-            unequal = find_unequal_values(base[0].equals, entry.runs[0].equals, compared=rules.compared)
+            unequal = find_unequal_settings(base[0].settings, entry.runs[0].settings, compared=rules.compared)
             entries[arm] = dataclasses.replace(entry, unequal=unequal)
     sizes = [brief.metrics.get("num_parameters") for cell in cells.values() for brief in cell.runs]
     batches = {entry.global_batch_size for entry in entries.values()} - {None}
@@ -231,8 +231,8 @@ def _make_entry(arm: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
     if not here:
         outcome, reason = (failure.outcome, failure.reason) if failure else ("MISSING", "not measured")
         return Entry(arm=arm, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
-    newest = max(here, key=lambda brief: brief.created)
-    like = [rules.allows_unequal or brief.equals == newest.equals for brief in here]
+    newest = max(here, key=lambda brief: brief.created).equals
+    like = [rules.allows_unequal or brief.equals == newest for brief in here]
     kept = [brief for brief, is_like in zip(here, like, strict=True) if is_like]
     speeds = [brief.speed or math.nan for brief in kept]
     entry = Entry(

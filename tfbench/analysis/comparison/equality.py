@@ -1,4 +1,7 @@
-"""What must be equal in two runs for their devices or strategies to be compared, and what of it is not."""
+"""The settings of a run in one table, which of them must be equal for runs to be compared, and what of them is not.
+
+A new setting is entered here alone: as a name of what must be equal, or of what is recorded beside the recipe.
+"""
 
 import dataclasses
 import re
@@ -6,42 +9,46 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.abilities import COMPILER_KEY
 from tfbench.records.run import RunResult
 
-# What a comparison of devices takes to be equal, beside model, data, training and clock: see `find_unequal`.
-_EQUAL_SETTINGS = (
-    "backend",
-    "compiler",
-    "precision",
-    "tensor_float_32",
-    "image_data_format",
-    "intra_op_threads",
-    "inter_op_threads",
-    "deterministic",
-    "steps_per_execution",
-    "xla_flags",
-    "framework_variables",
-)
 _SOFT_PLACEMENT = "soft_device_placement"  # between devices of one kind
 VERSIONS = ("tfbench", "tensorflow", "keras", "jax", "torch")
-_EQUAL_IN_ENVIRONMENT = (
-    "tensorflow_onednn",
-    "thread_variables",
-    *VERSIONS,
-    "hostname",
-    "cpu_model",
-    "usable_cores",
-    "cpu_quota_cores",
-    "niceness",
-    "scheduling_policy",
-    "autogroup_niceness",
-    "memory_limit_bytes",
-    "cpuset",
+DIGESTS = ("model_digest", "dataset_digest")
+_FLOPS = ("flops_per_sample", "training_flops_per_sample")  # not known of every network
+# What was built, with the settings that change it where these differ.
+_CHANGED_BY = {
+    **dict.fromkeys(("num_parameters", "num_trainable_parameters", *_FLOPS), ("model", "dataset", "head")),
+    **dict(zip(DIGESTS, (("model.name", "model.file"), ("dataset.name",)), strict=True)),
+}
+BUILT = tuple(_CHANGED_BY)
+# What is read back beside the recipe, by record: all of it must be equal.
+_RECORDED = {
+    "settings": (
+        *("backend", "compiler", "precision", "tensor_float_32", "image_data_format", "intra_op_threads"),
+        *("inter_op_threads", "deterministic", "steps_per_execution", "xla_flags", "framework_variables"),
+        _SOFT_PLACEMENT,
+    ),
+    "environment": (
+        *("tensorflow_onednn", "thread_variables", *VERSIONS, "hostname", "cpu_model", "usable_cores"),
+        *("cpu_quota_cores", "niceness", "scheduling_policy", "autogroup_niceness", "memory_limit_bytes", "cpuset"),
+    ),
+}
+MUST_BE_EQUAL = frozenset(
+    {
+        *("model", "dataset", "measurement.clock", "measurement.warmup_steps"),
+        *(f"training.{name}" for name in ("global_batch_size", "optimizer", "loss", "head", "data_on_device")),
+        *(name for names in _RECORDED.values() for name in names),
+        *BUILT,
+    }
 )
+_WITHIN = tuple(f"{name}." for name in MUST_BE_EQUAL)
+_SECTIONS = ("model", "dataset", "training", "measurement")
 # What runs of two back ends differ in by nature: the framework, what it calls a compiler, and settings of one alone.
 OF_BACKENDS = (
     *("backend", "compiler", "tensorflow", "jax", "torch", "tensorflow_onednn", "xla_flags"),
     _SOFT_PLACEMENT,
+    *_FLOPS,
 )
 # What two machines differ in by nature, where machines are what is compared; not what was set on them, as threads.
 OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memory_limit_bytes", "cpuset")
@@ -50,15 +57,6 @@ OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memo
 BETWEEN_MACHINES = (*OF_MACHINES, "autogroup_niceness", "tensorflow_onednn", *VERSIONS)
 # How variables begin that are none of one framework alone.
 _READ_BY_ALL = ("CUDA_", "CUDNN_", "GLIBC_", "LD_PRELOAD", "MALLOC_", "NCCL_", "TCMALLOC_")
-_EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head", "data_on_device")
-_FLOPS = ("flops_per_sample", "training_flops_per_sample")  # not known of every network
-DIGESTS = ("model_digest", "dataset_digest")
-# What was built, with the settings that change it where these differ.
-_CHANGED_BY = {
-    **dict.fromkeys(("num_parameters", "num_trainable_parameters", *_FLOPS), ("model", "dataset", "head")),
-    **dict(zip(DIGESTS, (("model.name", "model.file"), ("dataset.name",)), strict=True)),
-}
-BUILT = tuple(_CHANGED_BY)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,74 +68,89 @@ class Difference:
     b: Any
 
 
+def run_settings(result: RunResult) -> dict[str, Any]:
+    """Returns all that decides what a run computes, and how fast, as plain values.
+
+    What its recipe asked for stands under dotted keys; what was read back, of machine and versions, and what was built
+    under names of their own. Of a run that never got so far these are missing.
+    """
+    recipe = result.request.recipe
+    tables = recipe_tables.to_tables(recipe)
+    # A recipe may leave the compiler open, or name it.
+    values = flatten({name: tables[name] for name in _SECTIONS}) | {COMPILER_KEY: recipe.training.compiler_used}
+    if result.dataset:  # a set may have been found with fewer samples than were published
+        values |= {"dataset.train_samples": result.dataset.train_samples, "dataset_digest": result.dataset.digest}
+    if result.model:
+        values |= {name: getattr(result.model, name) for name in BUILT if name not in DIGESTS}
+        values["model_digest"] = result.model.digest
+    for record_name, names in _RECORDED.items():
+        if record := getattr(result, record_name):
+            values |= {name: getattr(record, name) for name in names}
+    if result.placement:
+        values["device_kinds"] = sorted({device.partition(":")[0] for device in result.placement.devices})
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def equal_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those settings that must be equal, by the names that differences are told by."""
+    return {
+        key.removeprefix("training.").removeprefix("measurement."): value
+        for key, value in settings.items()
+        if key in MUST_BE_EQUAL or key.startswith(_WITHIN)
+    }
+
+
 def find_unequal(a: RunResult, b: RunResult, *, compared: Collection[str] = ()) -> tuple[Difference, ...]:
-    """Returns what two runs differ in although it must be equal for their devices or strategies to be compared.
+    """Returns what two runs differ in although it must be equal for their devices or strategies to be compared."""
+    return find_unequal_settings(run_settings(a), run_settings(b), compared=compared)
+
+
+def find_unequal_settings(
+    a: Mapping[str, Any], b: Mapping[str, Any], *, compared: Collection[str] = ()
+) -> tuple[Difference, ...]:
+    """Returns what two runs differ in that must be equal, from their settings.
 
     That is model, data, batch size, optimizer, loss and clock; what was built of them: parameters, FLOPs, the files of
     own code and networks; all that changes what is computed for the same recipe (XLA, precision, layout, threads,
-    determinism, oneDNN); versions and machine. Soft placement must be equal between
-    devices of one kind; tfbench switches it off on the CPU alone, so that it is otherwise part of what is compared. Of
-    runs of two back ends, what these differ in by nature is none of it.
+    determinism, oneDNN); versions and machine. Soft placement must be equal between devices of one kind; tfbench
+    switches it off on the CPU alone, so that it is otherwise part of what is compared. Of runs of two back ends, what
+    these differ in by nature is none of it.
 
     Args:
-        a: A run.
-        b: Another run.
+        a: Settings of a run.
+        b: Of another.
         compared: Names that may differ, since they are what is compared: "precision", "global_batch_size", or "model"
             for all of its keys.
     """
-    return find_unequal_values(equal_values(a), equal_values(b), compared=compared)
-
-
-def equal_values(result: RunResult) -> dict[str, Any]:
-    """Returns what must be the same in all runs whose devices are compared, as plain values: see `find_unequal`.
-
-    "settings" and "environment" are None for a run that never got so far.
-    """
-    values = _list_recipe_equals(result)
-    for name, fields in (("settings", (*_EQUAL_SETTINGS, _SOFT_PLACEMENT)), ("environment", _EQUAL_IN_ENVIRONMENT)):
-        record = getattr(result, name)
-        values[name] = None if record is None else {field: getattr(record, field) for field in fields}
-    kinds = {device.partition(":")[0] for device in result.placement.devices} if result.placement else set()
-    return values | {"device_kinds": sorted(kinds)}
-
-
-def find_unequal_values(
-    a: Mapping[str, Any], b: Mapping[str, Any], *, compared: Collection[str] = ()
-) -> tuple[Difference, ...]:
-    """Returns what two runs differ in that must be equal, from what `equal_values` returned of each."""
     is_of_two_backends = backend_of(a) != backend_of(b)
+    one, other = equal_settings(a), equal_settings(b)
+    pairs = {name: (one.get(name), other.get(name)) for name in {**one, **other}}
+    for record, names in _RECORDED.items():
+        first, second = (any(name in settings for name in names) for settings in (one, other))
+        if first != second:  # where only one run got so far, that alone is said
+            pairs = {name: pair for name, pair in pairs.items() if name not in names}
+            pairs[record] = ("known" if first else None, "known" if second else None)
     if is_of_two_backends:
         compared = (*compared, *OF_BACKENDS)
-    records = ("settings", "environment")
-    pairs = {name: (a.get(name), b.get(name)) for name in {**a, **b} if name not in (*records, "device_kinds")}
-    for name in records:
-        first, second = a.get(name), b.get(name)
-        if first is None or second is None:  # where only one run got so far, that alone is said
-            pairs[name] = (None if first is None else "known", None if second is None else "known")
-        else:
-            pairs |= {field: (first.get(field), second.get(field)) for field in {**first, **second}}
-    if is_of_two_backends and "framework_variables" in pairs:
-        one, other = pairs["framework_variables"]
-        pairs["framework_variables"] = _keep_read_by_all(one), _keep_read_by_all(other)
+        before, after = pairs.pop("framework_variables", (None, None))
+        pairs["framework_variables"] = _keep_read_by_all(before), _keep_read_by_all(after)
     if a.get("device_kinds") != b.get("device_kinds"):
         pairs.pop(_SOFT_PLACEMENT, None)
-    for name in _FLOPS:
-        if is_of_two_backends or None in pairs.get(name, ()):
-            pairs.pop(name, None)
     pairs = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    pairs = {name: pair for name, pair in pairs.items() if name not in _FLOPS or None not in pair}
     for name, causes in _CHANGED_BY.items():
         if any(_is_within(key, cause) or _is_within(cause, key) for key in (*compared, *pairs) for cause in causes):
             pairs.pop(name, None)
     return tuple(
-        Difference(name=name, a=_plain(one), b=_plain(other))
-        for name, (one, other) in pairs.items()
+        Difference(name=name, a=first, b=second)
+        for name, (first, second) in pairs.items()
         if not any(_is_within(name, key) for key in compared)
     )
 
 
-def backend_of(values: Mapping[str, Any]) -> str:
-    """Returns the back end of a run of which `equal_values` returned this."""
-    return str((values.get("settings") or {}).get("backend", "tensorflow"))
+def backend_of(settings: Mapping[str, Any]) -> str:
+    """Returns the back end of a run with these settings."""
+    return str(settings.get("backend") or settings.get("training.backend") or "tensorflow")
 
 
 def flatten(value: object, prefix: str = "") -> dict[str, Any]:
@@ -154,23 +167,6 @@ def _is_within(name: str, key: str) -> bool:
     return name == key or name.startswith(f"{key}.")
 
 
-def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
-    tables = recipe_tables.to_tables(result.request.recipe)
-    values = flatten({"model": tables["model"], "dataset": tables["dataset"]})
-    values |= flatten({name: tables["training"][name] for name in _EQUAL_IN_TRAINING})
-    if result.dataset:  # a set may have been found with fewer samples than were published
-        values["dataset.train_samples"] = result.dataset.train_samples
-        values["dataset_digest"] = result.dataset.digest
-    if result.model:
-        values["model_digest"] = result.model.digest
-        values |= {name: getattr(result.model, name) for name in _CHANGED_BY if name not in DIGESTS}
-    return values | {name: tables["measurement"][name] for name in ("clock", "warmup_steps")}
-
-
 def _keep_read_by_all(variables: str | None) -> str | None:
     each = re.split(r" (?=[A-Z][A-Z0-9_]*=)", variables or "")  # a value may hold spaces
     return " ".join(one for one in each if one.startswith(_READ_BY_ALL)) or None
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value

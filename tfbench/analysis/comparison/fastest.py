@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from tfbench.analysis.comparison.comparison import Comparison, Row
-from tfbench.analysis.comparison.equality import find_unequal_values
+from tfbench.analysis.comparison.equality import find_unequal_settings
 from tfbench.analysis.comparison.judging import judge_family
 from tfbench.analysis.comparison.speedup import Speedup
 
@@ -56,7 +56,7 @@ def _find_rivals(row: Row, comparison: Comparison) -> list[str]:
         return arms
     runs = [row.entries[arm].runs[0] for arm in arms]
     pairs = itertools.combinations(runs, 2)
-    if any(find_unequal_values(one.equals, other.equals, compared=comparison.compared) for one, other in pairs):
+    if any(find_unequal_settings(one.settings, other.settings, compared=comparison.compared) for one, other in pairs):
         return []
     return arms
 

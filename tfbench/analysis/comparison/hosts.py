@@ -10,7 +10,7 @@ _SIGN = "@"  # before the name of a machine in the label of an arm
 
 def host_of(brief: RunBrief) -> str:
     """Returns the host name of the machine that a run was made on; "" where it never got so far."""
-    return str((brief.equals.get("environment") or {}).get("hostname") or "")
+    return str(brief.settings.get("hostname") or "")
 
 
 def machine_in(label: str) -> str:

@@ -1,4 +1,4 @@
-"""How sure a figure is: intervals over processes, by Student's t.
+"""How sure a figure is: intervals over processes by Student's t, variances, and p-values of many comparisons at once.
 
 The unit is a process. Steps of one process share its memory layout, clocks and neighbours, so that a thousand of them
 say little more of the next process than one does. Times and speeds are positive and err by factors, so their logarithms
@@ -6,7 +6,8 @@ are taken: their mean is the logarithm of the geometric mean, which is the media
 
 Sources: Student, "The probable error of a mean" (Biometrika 1908); over processes, and not over iterations within one:
 Georges, Buytaert and Eeckhout, "Statistically rigorous Java performance evaluation" (OOPSLA 2007), which take the t
-distribution wherever there are few of them. What it covers is simulated in `benchmarks/coverage.py`.
+distribution wherever there are few of them. What it covers is simulated in `benchmarks/coverage.py`. Many comparisons:
+Holm, "A simple sequentially rejective multiple test procedure" (Scandinavian Journal of Statistics 1979).
 """
 
 import dataclasses
@@ -128,3 +129,78 @@ def _log(value: float) -> float:
     if not (value > 0 and math.isfinite(value)):
         raise MeasurementError(f"an interval on logarithms needs positive, finite values. Received: {value}.")
     return math.log(value)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Returns adjusted p-values, in the order given: what is at most 0.05 is told apart in a family that errs in 5 %.
+
+    Of sixteen equal setups, one test each at 5 % calls one different in more than half of the cases. Holm's adjustment
+    keeps the chance that any true null hypothesis of a family is rejected at the level, however the tests depend on
+    each other.
+
+    Args:
+        p_values: One for each comparison of the family, from 0 to 1.
+
+    Raises:
+        MeasurementError: A value is no probability.
+    """
+    for value in p_values:
+        if not 0.0 <= value <= 1.0:
+            raise MeasurementError(f"Holm's adjustment needs probabilities from 0 to 1. Received: {value}.")
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = largest
+    return adjusted
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Estimate:
+    """A variance of logarithms, and how many degrees of freedom it rests on; 0: nothing is known."""
+
+    variance: float
+    degrees_of_freedom: float
+
+
+UNKNOWN = Estimate(0.0, 0.0)
+
+# Of so many normal values without the one farthest off: the share of the variance that is left in the mean, and the
+# degrees of freedom of what is left; `benchmarks/judging.py --shares` simulates them.
+_WITHOUT_FARTHEST = {
+    3: (0.173, 0.79),
+    4: (0.363, 1.55),
+    5: (0.458, 2.51),
+    6: (0.522, 3.45),
+    7: (0.568, 4.40),
+    8: (0.604, 5.35),
+    9: (0.634, 6.31),
+    10: (0.658, 7.28),
+}
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Returns the variance about the values' own mean; of a single one, nothing is known."""
+    if len(values) < 2:
+        return UNKNOWN
+    return Estimate(statistics.variance(values), len(values) - 1)
+
+
+def estimate_without_farthest(values: Sequence[float]) -> Estimate:
+    """Returns the variance by all values but the one farthest off, so that one disturbed run does not count.
+
+    Of two values neither is the farther one, and among more than ten one says little: these are taken whole.
+    """
+    if len(values) not in _WITHOUT_FARTHEST:
+        return estimate(values)
+    share, degrees = _WITHOUT_FARTHEST[len(values)]
+    ordered = sorted(values)
+    return Estimate(min(map(statistics.variance, (ordered[1:], ordered[:-1]))) / share, degrees)
+
+
+def merge_estimates(estimates: Sequence[Estimate]) -> Estimate:
+    """Returns several estimates of one variance as one: their mean, weighed by degrees of freedom."""
+    degrees = sum(one.degrees_of_freedom for one in estimates)
+    if not degrees:
+        return UNKNOWN
+    return Estimate(sum(one.variance * one.degrees_of_freedom for one in estimates) / degrees, degrees)

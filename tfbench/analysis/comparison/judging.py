@@ -19,7 +19,7 @@ each ratio stays that of the one question; where it alone excludes 1, the differ
 What this costs and finds is simulated in `benchmarks/judging.py`.
 
 Sources: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
-(Biometrika 1947); Holm (1979), see `holm`; variances that settings lend each other: Smyth, "Linear models and empirical
+(Biometrika 1947); Holm (1979), see `intervals`; what settings lend each other: Smyth, "Linear models and empirical
 Bayes methods for assessing differential expression in microarray experiments" (2004), with a fixed prior weight here;
 a scatter without the farthest value: Rousseeuw, "Multivariate estimation with high breakdown point" (1985).
 """
@@ -30,16 +30,17 @@ import statistics
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from tfbench.analysis.comparison.holm import holm
-from tfbench.analysis.comparison.intervals import log_ratios, t_quantile
-from tfbench.analysis.comparison.speedup import ALPHA, Judgement, Speedup
-from tfbench.analysis.comparison.spread_estimate import (
+from tfbench.analysis.comparison.intervals import (
     UNKNOWN,
     Estimate,
     estimate,
     estimate_without_farthest,
+    holm,
+    log_ratios,
     merge_estimates,
+    t_quantile,
 )
+from tfbench.analysis.comparison.speedup import ALPHA, Judgement, Speedup
 
 # Simulated: with more borrowed, tables whose settings scatter unlike each other are wrong too often; with less, less is
 # found. With a higher least, the intervals of noisy settings hold too rarely.

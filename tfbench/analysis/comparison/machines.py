@@ -1,26 +1,28 @@
 """What each setup costs on each of several machines: time, money and energy side by side.
 
+Of energy only what was measured counts, and only of the same parts of a machine.
+
 Machines are not judged against each other: rounds of two of them do not pair, since what slows the one says nothing of
 the other. The lowest figure is named as it was measured.
 """
 
 import dataclasses
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
-from tfbench.analysis.comparison.energy import energy_parts, samples_per_joule
-from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_values
+from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_settings
 from tfbench.analysis.comparison.hosts import host_of, machine_in, machine_of
 from tfbench.analysis.comparison.intervals import geometric_mean
+from tfbench.analysis.comparison.names import describe_where
+from tfbench.records.energy import Part
 from tfbench.wording import count, describe_span, join_words
 
 _SECONDS_PER_HOUR = 3600.0
 _NUM_NAMED = 6  # settings that a sentence names
 
 _SPEED, _COST, _ENERGY = "the speed of the next", "the cost of the next", "the energy of the next"
-
-DescribeRows = Callable[[Sequence[Row]], str]
 
 
 class Price(NamedTuple):
@@ -92,7 +94,7 @@ def bare_arm(entry: Entry) -> str:
     return " ".join(words).removesuffix(f" on {entry.host}")
 
 
-def machine_sentences(comparison: Comparison, describe_rows: DescribeRows) -> Iterator[str]:
+def machine_sentences(comparison: Comparison) -> Iterator[str]:
     """Yields a sentence a measure: which machine has the best figure, for which settings, beside the next machine's."""
     setups, target = list_setups(comparison), find_target(comparison)
     accuracy = f"to a validation accuracy of {target or 0:g}"
@@ -111,7 +113,7 @@ def machine_sentences(comparison: Comparison, describe_rows: DescribeRows) -> It
                     (row, 1 / ratio if than == _SPEED else ratio)
                 )
         told = [
-            f"{machine} by {arm}{describe_rows([row for row, _ in own])}, "
+            f"{machine} by {arm}{describe_where([row for row, _ in own], comparison)}, "
             f"{describe_span([ratio for _, ratio in own], 'x')} {than}"
             for (machine, arm), own in found.items()
         ]
@@ -119,12 +121,12 @@ def machine_sentences(comparison: Comparison, describe_rows: DescribeRows) -> It
             yield f"{title}: {'; '.join(told)}."
 
 
-def place_sentences(comparison: Comparison, describe_rows: DescribeRows) -> Iterator[str]:
+def place_sentences(comparison: Comparison) -> Iterator[str]:
     """Yields which runs are left out since they are of another machine, and which settings are of which machine."""
     split = [(row, entry) for row in comparison.rows for entry in row.entries.values() if entry.elsewhere]
     if split:
         num = sum(len(entry.elsewhere) for _, entry in split)
-        told = [_tell_host(entry, describe_rows([row])) for row, entry in split[:_NUM_NAMED]]
+        told = [_tell_host(entry, describe_where([row], comparison)) for row, entry in split[:_NUM_NAMED]]
         more = f"; and {count(len(split) - _NUM_NAMED, 'more point')}" if len(split) > _NUM_NAMED else ""
         yield f"{count(num, 'run')} left out, from another machine: {'; '.join(told)}{more}."
     places: dict[str, list[Row]] = {}
@@ -133,7 +135,7 @@ def place_sentences(comparison: Comparison, describe_rows: DescribeRows) -> Iter
         if len(hosts) == 1:
             places.setdefault(hosts.pop(), []).append(row)
     if len(places) > 1:
-        where = "; ".join(f"{host}{describe_rows(rows)}" for host, rows in places.items())
+        where = "; ".join(f"{host}{describe_where(rows, comparison)}" for host, rows in places.items())
         yield f"Settings ran on several machines, which may explain differences between them: {where}."
 
 
@@ -169,9 +171,9 @@ def _find_best(
     others = [one for one in known if one.machine != known[0].machine]
     if not others:
         return None
-    top, equals = known[0], known[0].entry.runs[0].equals
+    top, settings = known[0], known[0].entry.runs[0].settings
     compared = (*comparison.compared, *BETWEEN_MACHINES)
-    if any(find_unequal_values(equals, one.entry.runs[0].equals, compared=compared) for one in others):
+    if any(find_unequal_settings(settings, one.entry.runs[0].settings, compared=compared) for one in others):
         return None
     if len({unit(one) for one in known}) > 1:
         return None
@@ -188,7 +190,7 @@ def _parts_beside_gpus(setup: MachineSetup) -> frozenset[str]:
 
 
 def _measure(name: str, row: Row, entry: Entry, price: Price | None, target: float | None) -> MachineSetup:
-    samples = entry.runs[0].equals.get("dataset.train_samples")
+    samples = entry.runs[0].train_samples
     reached = [run.seconds_to_accuracy for run in entry.runs if run.seconds_to_accuracy] if target is not None else []
     per_joule = samples_per_joule(entry)
     return MachineSetup(
@@ -227,3 +229,34 @@ def _find_prices(comparison: Comparison) -> dict[str, Price | None]:
         ]
         prices[name] = known[0] if known else None
     return prices
+
+
+def samples_per_joule(entry: Entry) -> float | None:
+    """Returns the geometric mean over an entry's runs; None unless all of them have it, of the same parts."""
+    known = _values(entry, "samples_per_joule")
+    return statistics.geometric_mean(known) if known else None
+
+
+def energy_per_epoch(entry: Entry) -> float | None:
+    """Returns the mean joules of an epoch over an entry's runs; None unless all of them have it, of the same parts."""
+    known = _values(entry, "energy_joules_per_epoch")
+    return statistics.fmean(known) if known else None
+
+
+def energy_parts(entry: Entry) -> tuple[Part, ...]:
+    """Returns what of the machine the energy of an entry is of; nothing if it has none, or its runs are of several."""
+    found = {tuple(run.energy_parts) for run in entry.runs}
+    return found.pop() if len(found) == 1 else ()
+
+
+def has_energy(comparison: Comparison) -> bool:
+    """Says whether every entry with a speed has a measured figure of energy, and there is one."""
+    measured = [entry for row in comparison.rows for entry in row.entries.values() if entry.runs]
+    return bool(measured) and all(samples_per_joule(entry) is not None for entry in measured)
+
+
+def _values(entry: Entry, name: str) -> list[float]:
+    """Returns a figure of all runs of an entry; nothing if one lacks it, or they are of different parts."""
+    values = [run.metrics.get(name) for run in entry.runs]
+    known = [value for value in values if value]
+    return known if len(known) == len(values) and energy_parts(entry) else []

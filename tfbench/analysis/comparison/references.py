@@ -6,8 +6,9 @@ Speeds are compared where steps are steady: the first epoch of a run holds its c
 import contextlib
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, compare
@@ -15,6 +16,7 @@ from tfbench.analysis.comparison.equality import flatten
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.keys import VARIABLE_SECTIONS
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BATCH_KEY, SweepPlan, format_value
 
@@ -112,7 +114,7 @@ def published_epoch_seconds(figures: Mapping[str, float]) -> float | None:
 
 
 def _flatten_settings(tables: Mapping[str, Any]) -> dict[str, Any]:
-    return flatten({name: tables.get(name, {}) for name in recipe_tables.VARIABLE_SECTIONS})
+    return flatten({name: tables.get(name, {}) for name in VARIABLE_SECTIONS})
 
 
 def _match(reference: dict[str, Any], comparison: Comparison) -> ReferenceMatch:
@@ -180,7 +182,7 @@ def _describe_lack(figures: Mapping[str, float]) -> str:
 
 def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterator[FigurePair]:
     runs, speed = entry.runs, entry.speed
-    samples = runs[0].equals.get("dataset.train_samples")
+    samples = runs[0].train_samples
     theirs, published_speed = published_epoch_seconds(figures), figures.get("samples_per_second")
     hardware = tuple(dict.fromkeys(name for run in runs for name in run.hardware))
     fields: dict[str, Any] = {"setting": row.setting, "arm": entry.arm, "hardware": hardware}
@@ -188,3 +190,43 @@ def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterato
         yield FigurePair(name="samples_per_second", ours=speed, theirs=published_speed, **fields)
     if theirs is not None and speed and samples:
         yield FigurePair(name="epoch_seconds", ours=samples / speed, theirs=theirs, **fields)
+
+
+class PublishedSpeedup(NamedTuple):
+    """How many times as fast several devices were as one, by the same source."""
+
+    num_devices: int
+    speedup: float
+    reference: dict[str, Any]  # of several devices, as it stands in the recipe
+
+
+def find_published_speedups(references: Sequence[dict[str, Any]]) -> tuple[PublishedSpeedup, ...]:
+    """Returns what was published of several GPUs beside one, by number of GPUs; what has no time of one has none."""
+    alone: dict[tuple[str, str], float] = {}
+    for reference in references:
+        if _count_gpus(reference) == 1:
+            for what, seconds in _list_times(reference["figures"]):
+                alone.setdefault((reference["source"], what), seconds)
+    found = [
+        PublishedSpeedup(number, one / seconds, reference)
+        for reference in references
+        if (number := _count_gpus(reference)) > 1
+        for what, seconds in _list_times(reference["figures"])
+        if (one := alone.get((reference["source"], what)))
+    ]
+    return tuple(sorted(found, key=lambda one: one.num_devices))
+
+
+def _count_gpus(reference: Mapping[str, Any]) -> int:
+    match = re.fullmatch(r"(\d{1,4}) gpus?", reference["devices"])
+    return int(match[1]) if match else 0
+
+
+def _list_times(figures: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Yields the one time that tells most of speed, with what it is of: an epoch, a whole training or a sample."""
+    if (epoch := published_epoch_seconds(figures)) is not None:
+        yield "epoch", epoch
+    elif elapsed := figures.get("elapsed_seconds"):
+        yield "training", elapsed
+    elif speed := figures.get("samples_per_second"):
+        yield "sample", 1 / speed

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from tfbench.analysis.comparison.equality import DIGESTS, Difference, equal_values, flatten
+from tfbench.analysis.comparison.equality import DIGESTS, Difference, equal_settings, run_settings
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs, judge_session
 from tfbench.analysis.comparison.judging import judge as judge_runs
@@ -141,7 +141,7 @@ def find_unequal(baseline: SpeedSample, current: SpeedSample) -> tuple[Differenc
 def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:
     """Returns what is seen to be unequal before anything is run: back end, model, data and training of the recipe."""
     recipe = request.recipe
-    values = {"backend": recipe.training.backend} | _list_recipe_equals(RunResult(request=request))
+    values = {"backend": recipe.training.backend} | _list_equals(RunResult(request=request))
     values |= {"strategy": recipe.distribution.strategy}
     known = {name: value for name, value in baseline.equals.items() if name in values}
     return _find_differences(known, {name: value for name, value in values.items() if name in known})
@@ -220,20 +220,12 @@ def _find_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Diffe
 
 
 def _list_equals(result: RunResult) -> dict[str, Any]:
-    """Returns what must be equal, beside the recipe's: settings in effect, machine and devices, but no versions."""
-    values = equal_values(result)
-    values = _list_recipe_equals(result) | (values["settings"] or {}) | (values["environment"] or {})
+    """Returns what must be equal, as far as the run got: devices, too, but no versions."""
+    values = equal_settings(run_settings(result))
     if result.placement:
         values |= {name: getattr(result.placement, name) for name in ("strategy", "devices", "hardware")}
     plain: dict[str, Any] = json.loads(json.dumps(values))  # as it is read back from a file
     return {name: value for name, value in plain.items() if name not in _VERSIONS}
-
-
-def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
-    values = equal_values(result)
-    kept = {name: value for name, value in values.items() if name not in ("settings", "environment", "device_kinds")}
-    plain: dict[str, Any] = json.loads(json.dumps(flatten(kept)))
-    return plain
 
 
 def _list_circumstances(result: RunResult) -> dict[str, Any]:
@@ -241,5 +233,5 @@ def _list_circumstances(result: RunResult) -> dict[str, Any]:
     values = {name: getattr(result.environment, name, None) for name in (*_VERSIONS, *_CODE)}
     drivers = sorted({gpu.driver for gpu in result.environment.gpus if gpu.driver}) if result.environment else []
     lengths = {name: getattr(measurement, name.removeprefix("measurement.")) for name in _LENGTHS}
-    digests = {name: digest for name in DIGESTS if (digest := equal_values(result).get(name))}
+    digests = {name: digest for name in DIGESTS if (digest := run_settings(result).get(name))}
     return values | {"driver": drivers} | lengths | digests

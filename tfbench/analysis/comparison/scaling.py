@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from tfbench.analysis.comparison.causes import exchanged_bytes, input_share, traced_share
 from tfbench.analysis.comparison.comparison import Comparison, Entry, shares_cores
 from tfbench.analysis.comparison.fastest import Standing, find_standings
-from tfbench.analysis.comparison.published_scaling import PublishedSpeedup, find_published_speedups
+from tfbench.analysis.comparison.references import PublishedSpeedup, find_published_speedups
 from tfbench.analysis.comparison.speedup import Finding, Judgement
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, mode_of
 from tfbench.records.sweep import WORKERS_KEY

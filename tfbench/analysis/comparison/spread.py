@@ -82,7 +82,7 @@ def merge_cautions(cautions: Sequence[Sequence[str]]) -> tuple[str, ...]:
         for kind, text in {_NUMBER.sub("#", text): text for text in of_run}.items():
             kinds.setdefault(kind, []).append(text)
     usual_first = sorted(kinds.values(), key=len, reverse=True)
-    return tuple(f"in {len(texts)} of {len(cautions)} runs: {texts[0]}" for texts in usual_first)
+    return tuple(f"{len(texts)} of {len(cautions)} runs: {texts[0]}" for texts in usual_first)
 
 
 def _interval(name: str, values: Sequence[float], varies_seed: bool) -> Interval | None:

@@ -4,61 +4,74 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfbench.analysis.comparison.back_ends import describe_differences, find_names
-from tfbench.analysis.comparison.causes import describe_cause
-from tfbench.analysis.comparison.comparison import Comparison, Row
+from tfbench.analysis.comparison.causes import describe_cause, profile_command
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.fastest import Standing, find_standings
 from tfbench.analysis.comparison.machines import machine_sentences, place_sentences
+from tfbench.analysis.comparison.names import describe_block, describe_where, name_setups, settings_noun
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.analysis.comparison.speedup import Finding, Speedup
-from tfbench.records.sweep import AGAIN, BATCH_KEY, describe_setting, format_value
+from tfbench.recipe.abilities import title_of
+from tfbench.records.sweep import AGAIN
 from tfbench.wording import count, describe_span, join_words
 
-_TEMPLATES: dict[Finding, str] = {
-    "faster": "{arm} {verb} faster than {base}{where}: {ratio}.{why}",
-    "slower": "{arm} {verb} slower than {base}{where}: {ratio}.{why}",
-    "no measurable difference": "{arm} and {base} show no measurable difference{where}: {ratio}.",
-    "too noisy to tell": (
-        "Inconclusive{where}: {arm} may be {open} as fast as {base}. Use more rounds (--repeats) or longer runs "
-        "(--seconds)."
+# A finding by itself, and as one of several.
+_TEMPLATES: dict[Finding, tuple[str, str]] = {
+    "faster": ("{arm} {verb} faster than {base}{where}: {ratio}", "faster{where} ({short})"),
+    "slower": ("{arm} {verb} slower than {base}{where}: {ratio}", "slower{where} ({short})"),
+    "no measurable difference": (
+        "{arm} and {base} show no measurable difference{where}: {ratio}",
+        "not measurably different{where} ({short})",
     ),
-    "not judged": "{arm} {verb} not judged{where} (one run): {ratio}.{advice}",
+    "too noisy to tell": ("Inconclusive{where}: {arm} may be {open} as fast as {base}", "inconclusive{where} ({open})"),
+    "not judged": ("{arm} {verb} not judged{where} (one run): {ratio}", "not judged{where} (one run, {short})"),
 }
-_TURNING_POINT = "Use {uses}."
-_FAILED = "{arm} failed{where}: {outcome}, {reason}."
-_NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
+_NUM_TOLD = 2  # setups beside the baseline; of more only those are told of which something is not known
+_MADE_BY = {
+    "graph": "its graph",
+    "xla": "XLA",
+    "eager": "one operation after another, from Python",
+    "inductor": "torch.compile",
+}
 
 
 def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     """Returns the sentences of the verdict, the most important first.
 
-    Of several machines the one with the best figures; then which arm to use where, if that can be said; for each arm
-    beside the baseline where it is faster, slower, not to be told apart, or not judged; then what limits all that.
-    Arms that differ in their number of devices alone are called by it.
+    Of several machines the one with the best figures; then which setup to use where, if that can be said; for each
+    beside the baseline where it is faster, slower, not to be told apart, or not judged; what failed or is missing; and
+    what would tell more. Setups that differ in their number of devices alone are called by it.
     """
     scaling = find_scaling(comparison)
-    names = _name_devices(scaling) if scaling else find_names(comparison)
-    found = list(machine_sentences(comparison, lambda rows: _where(rows, comparison)))
+    names = _find_names(comparison, scaling)
     if comparison.arms[1:] == (f"{comparison.baseline} {AGAIN}",):
         return (_by_chance(comparison), *_missing(comparison, names))
     others = [arm for arm in comparison.arms if arm != comparison.baseline]
+    found = [*_unequal(comparison), *machine_sentences(comparison)]
     found += _uses(comparison, names)
     found += scaling.between_modes() if scaling else ()
-    for arm in others:
-        found += _of_arm(comparison, arm, names, scaling)
+    is_told = bool(found) and len(others) > _NUM_TOLD
+    found += [text for arm in others if (text := _of_arm(comparison, arm, names, scaling, only_open=is_told))]
     found += [] if others else _range_of_speeds(comparison)
-    if scaling and scaling.kind == "weak":
-        found.append("Weak scaling: the global batch grows with the devices. Compare speed, not accuracy.")
-    return (*found, *describe_differences(comparison), *_limits(comparison, names))
+    return (*found, *_missing(comparison, names), *_advice(comparison))
 
 
-def _name_devices(scaling: Scaling) -> dict[str, str]:
-    """Returns what arms are called that differ in their number of devices, or in how these share the work."""
+def find_caveats(comparison: Comparison) -> tuple[str, ...]:
+    """Returns what limits the verdict, a sentence each."""
+    scaling = find_scaling(comparison)
+    return tuple(_list_caveats(comparison, scaling, _find_names(comparison, scaling)))
+
+
+def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, str]:
+    """Returns what sentences call setups: by number of devices, back end or label, whatever they differ in."""
+    if scaling is None:
+        runs = [(arm, entry.runs) for row in comparison.rows for arm, entry in row.entries.items() if entry.runs]
+        return name_setups(comparison.arms, {arm: own[0].backend for arm, own in runs})
     noun = "replica" if scaling.has_replicas else "device"
     places = {point.place: point.entry for point in scaling.points} | scaling.missing
     return {
-        entry.arm: f"{place.num_devices} {noun}{'s' * (place.num_devices > 1)}"
+        entry.arm: count(place.num_devices, noun)
         + (f" ({place.mode})" if place.mode and not scaling.has_replicas else "")
         for place, entry in places.items()
     }
@@ -70,43 +83,65 @@ def _by_chance(comparison: Comparison) -> str:
     if not (known := [(row, one) for row, one in found if one.low is not None]):
         return "Not judged: two rounds are needed (--repeats 3)."
     row, most = max(known, key=lambda place: abs(math.log(place[1].ratio)))
-    where = f" ({_list([row])})" if row.setting else ""
-    text = f"By chance alone, speeds differ by up to {_interval(most)}{where}"
+    text = f"By chance alone, speeds differ by up to {_interval(most)}{describe_where([row], comparison)}"
     wrong = [row for row, one in known if one.judgement in ("faster", "slower")]
-    text += f"; judged different from itself: {_list(wrong) if wrong else 'nothing'}."
+    text += f"; judged different from itself{describe_where(wrong, comparison) if wrong else ': nothing'}."
     is_noisy = any(one.is_too_noisy for _, one in known)
-    return f"{text} Too noisy: use more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
+    return f"{text} Too noisy: try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
 
 
-def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str], scaling: Scaling | None) -> Iterator[str]:
-    """Yields a sentence for each finding that an arm has beside the baseline."""
+def _of_arm(
+    comparison: Comparison, arm: str, names: Mapping[str, str], scaling: Scaling | None, *, only_open: bool
+) -> str:
+    """Returns all that was found of a setup beside the baseline; "" of one of which all is told, where that will do."""
     known = [(row, one) for row in comparison.rows if (one := row.entries[arm].speedup)]
-    for finding, template in _TEMPLATES.items():
-        if not (found := [(row, one) for row, one in known if one.finding == finding and not one.is_suggested]):
-            continue
-        row, _ = min(found, key=lambda place: place[1].ratio)
-        low, high = min(one.low or 0.0 for _, one in found), max(one.high or 0.0 for _, one in found)
-        yield template.format(
-            arm=names[arm],
-            verb="are" if scaling else "is",
-            base=names[comparison.baseline],
-            where=_where([row for row, _ in found], comparison),
-            ratio=_ratios([one for _, one in found]) + (scaling.describe_efficiency(arm) if scaling else ""),
-            advice="" if _is_incomplete(comparison) else " Use --repeats 3.",
-            open=f"{low:.2f}x to {high:.2f}x",
-            why=describe_cause(row.entries[arm], row.entries[comparison.baseline]) if finding == "slower" else "",
+    hints = [(row, one) for row, one in known if one.is_suggested]  # whose own interval says more than the table
+    found = {name: [place for place in known if place[1].finding == name and place not in hints] for name in _TEMPLATES}
+    found = {name: places for name, places in found.items() if places}
+    if only_open and not hints and not found.keys() - {"faster", "slower"}:
+        return ""
+    verb, base = "are" if names[arm][:1].isdigit() and names[arm][:2] != "1 " else "is", names[comparison.baseline]
+    texts = []
+    for name, places in found.items():
+        low, high = min(one.low or 0.0 for _, one in places), max(one.high or 0.0 for _, one in places)
+        texts.append(
+            _TEMPLATES[name][len(found) > 1].format(
+                arm=names[arm],
+                verb=verb,
+                base=base,
+                where=describe_where([row for row, _ in places], comparison),
+                ratio=_ratios([one for _, one in places]) + (scaling.describe_efficiency(arm) if scaling else ""),
+                short=describe_ratios([one.ratio for _, one in places]),
+                open=f"{low:.2f}x to {high:.2f}x",
+            )
         )
-    if hints := [(row, one) for row, one in known if one.is_suggested]:  # its own interval says more than the table
-        num = max(one.num_family for _, one in hints)
-        where = _where([row for row, _ in hints], comparison)
-        yield (
-            f"A hint only{where}: {names[arm]} may be {_ratios([one for _, one in hints])} as fast as "
-            f"{names[comparison.baseline]}, not significant among {num} comparisons. Use more rounds (--repeats)."
-        )
+    if not found and not hints:
+        return ""
+    told = texts[:1]
+    if len(texts) > 1:
+        first, of_all, rest = join_words(texts).partition(f" of {len(comparison.rows)} {settings_noun(comparison)}")
+        told = [f"Compared with {base}, {names[arm]} {verb} {first}{of_all}{rest.replace(of_all, '') if rest else ''}"]
+    if hints:
+        where, family = describe_where([row for row, _ in hints], comparison), max(one.num_family for _, one in hints)
+        ratio = _ratios([one for _, one in hints])
+        told.append(f"{names[arm]} may differ{where}: {ratio}, not significant among {family} comparisons")
+    slowest = min(found.get("slower", ()), key=lambda place: place[1].ratio, default=None)
+    return f"{'. '.join(told)}.{describe_cause(slowest[0].entries[arm]) if slowest else ''}"
+
+
+def _advice(comparison: Comparison) -> Iterator[str]:
+    """Yields what would tell more, where something is open that no planned run is going to tell."""
+    speedups = [entry.speedup for row in comparison.rows for entry in row.entries.values() if entry.speedup]
+    if any(entry.outcome == "MISSING" for row in comparison.rows for entry in row.entries.values()):
+        return
+    if any(one.is_too_noisy or one.is_suggested for one in speedups):
+        yield "Try more rounds (--repeats) or longer runs (--seconds)."
+    elif any(one.judgement == "not judged" for one in speedups):
+        yield "Try --repeats 3."
 
 
 def _uses(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
-    """Says which arm to use for which settings; nothing where settings are of several machines, or none is fastest."""
+    """Says which setup to use where; nothing where settings are of several machines, or none is fastest."""
     hosts = {frozenset(entry.host for entry in row.entries.values() if entry.runs) for row in comparison.rows}
     rows = [row for row in comparison.rows if any(entry.runs for entry in row.entries.values())]
     if len(hosts - {frozenset()}) > 1 or len(comparison.arms) < 2 or (len(comparison.arms) == 2 and len(rows) < 2):
@@ -120,23 +155,17 @@ def _uses(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     if len({one.fastest for one in standings}) == 1:
         where = " everywhere" if len(standings) > 1 else ""
         lead = _lead(clear, names) if len(comparison.arms) > 2 else ""
-        yield _TURNING_POINT.format(uses=f"{names[clear[0].fastest[0]]}{where}{lead}")
+        yield f"Use {names[clear[0].fastest[0]]}{where}{lead}."
         return
-    networks: dict[str, list[str]] = {}
-    for network, own in _by_network(standings).items():
-        if any(len(one.fastest) == 1 for one in own):
-            networks.setdefault(_by_batch_size(own, names), []).append(network)
-    for text, of in networks.items():
-        yield f"With {'; '.join(of)}: {text}" if any(of) else text
-
-
-def _by_network(standings: Sequence[Standing]) -> dict[str, list[Standing]]:
-    """Returns the standings of each network, or whatever else is varied, by batch size."""
     networks: dict[str, list[Standing]] = {}
     for one in sorted(standings, key=lambda one: one.row.global_batch_size or 0):
-        rest = {key: value for key, value in one.row.setting.items() if key != BATCH_KEY}
-        networks.setdefault(describe_setting(rest), []).append(one)
-    return networks
+        networks.setdefault(describe_block(one.row, comparison), []).append(one)
+    texts: dict[str, list[str]] = {}
+    for network, own in networks.items():
+        if any(len(one.fastest) == 1 for one in own):
+            texts.setdefault(_by_batch_size(own, names), []).append(network)
+    for text, of in texts.items():
+        yield text if len(of) == len(networks) else f"With {join_words(of)}: {text[0].lower()}{text[1:]}"
 
 
 def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> str:
@@ -157,7 +186,7 @@ def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> s
             uses.append(names[fastest[0]] + where)
         else:
             (open_at if fastest else unmeasured).append(span)
-    text = _TURNING_POINT.format(uses=join_words(uses))
+    text = f"Use {join_words(uses)}."
     text += f" Undecided at batch {', '.join(open_at)}." if open_at else ""
     return text + (f" Not all are measured, or comparable, at batch {', '.join(unmeasured)}." if unmeasured else "")
 
@@ -169,17 +198,12 @@ def _lead(own: Sequence[Standing], names: Mapping[str, str]) -> str:
     return f": {describe_span(ratios, 'x')} the speed of the next{following}" if ratios else ""
 
 
-def _is_incomplete(comparison: Comparison) -> bool:
-    """Says whether runs of a sweep are still to be made, which may judge what is not judged yet."""
-    return any(entry.outcome == "MISSING" for row in comparison.rows for entry in row.entries.values())
-
-
 def _range_of_speeds(comparison: Comparison) -> Iterator[str]:
-    """Says between what the speeds of the one arm lie, where it was measured at several settings."""
+    """Says between what the speeds of the one setup lie, where it was measured at several settings."""
     speeds = {speed: row for row in comparison.rows if (speed := row.entries[comparison.baseline].speed)}
     if len(speeds) > 1:
         low, high = min(speeds), max(speeds)
-        ends = (f"{describe_span([one], ' samples/s')} for {_list([speeds[one]])}" for one in (low, high))
+        ends = [describe_span([one], " samples/s") + describe_where([speeds[one]], comparison) for one in (low, high)]
         yield f"Only {comparison.baseline} was measured: from {' to '.join(ends)}."
 
 
@@ -187,13 +211,12 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     """Says which points failed and why; of those that were not reached, how many."""
     points = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
     unreached = [entry for _, entry in points if entry.outcome == "MISSING"]
-    failed = [(row, entry) for row, entry in points if entry.outcome not in ("FINISHED", "MISSING")]
-    for row, entry in failed[:_NUM_NAMED]:
-        where = f" for {_list([row])}" if row.setting else ""
-        reason = entry.reason.rstrip(".")
-        yield _FAILED.format(arm=names[entry.arm], where=where, outcome=entry.outcome, reason=reason)
-    if len(failed) > _NUM_NAMED:
-        yield f"{count(len(failed) - _NUM_NAMED, 'more point')} failed, in one round or more."
+    failed: dict[tuple[str, str, str], list[Row]] = {}
+    for row, entry in points:
+        if entry.outcome not in ("FINISHED", "MISSING"):
+            failed.setdefault((entry.arm, entry.outcome, entry.reason.rstrip(".")), []).append(row)
+    for (arm, outcome, reason), rows in failed.items():
+        yield f"{names[arm]} failed{describe_where(rows, comparison)}: {outcome}, {reason}."
     if unreached:
         never = sum(entry.speed is None for entry in unreached)
         told = [f"{never} without runs"] * (never > 0)
@@ -201,75 +224,85 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
         yield f"Incomplete: of {count(len(points), 'point')}, {join_words(told)}."
 
 
-def _limits(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
+def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mapping[str, str]) -> Iterator[str]:
+    entries = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
     if comparison.shares_cores:
         yield f"The devices of {', '.join(comparison.shares_cores)} share cores: this measures overhead, not scaling."
-    yield from _missing(comparison, names)
-    entries = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
+    if scaling and scaling.kind == "weak":
+        yield "Weak scaling: the global batch grows with the devices. Compare speed, not accuracy."
+    if comparison.is_synthetic:
+        yield "Synthetic data: compare speed, ignore accuracy."
+    yield from _backends(comparison)
     fewer = [
-        entry
+        entry.arm
         for row, entry in entries
         if (one := entry.speedup)
         and one.is_paired
         and one.num < max(len(entry.runs), len(row.entries[comparison.baseline].runs))
     ]
     if fewer:
-        arms = join_words(list(dict.fromkeys(names[entry.arm] for entry in fewer)))
+        arms = join_words([names[arm] for arm in dict.fromkeys(fewer)])
         yield f"{arms}: speed-ups use common rounds only, speeds use all runs, so their quotient differs."
-    yield from _unequal(comparison)
-    yield from place_sentences(comparison, lambda rows: _where(rows, comparison))
+    base = comparison.baseline
+    if any("hostname" in _differing(entry) and _is_elsewhere(entry, row.entries[base]) for row, entry in entries):
+        yield f"Speed-ups compare runs of one machine: others than that of {base} have none."
+    yield from place_sentences(comparison)
     if num := sum(len(entry.left_out) for _, entry in entries):
         yield (
             f"{count(num, 'older run')} left out: versions, settings or network differ from newer runs of the same "
             "point. Compare with `tfbench diff RUN RUN`."
         )
-    if comparison.is_synthetic:
-        yield "Synthetic data: compare speed, ignore accuracy."
+
+
+def find_next_command(comparison: Comparison) -> str:
+    """Returns what shows where the time of a slower setup goes; "" where that is known, or there is none."""
+    pairs = [(entry, row.entries[comparison.baseline]) for row in comparison.rows for entry in row.entries.values()]
+    slower = [pair for pair in pairs if pair[0].speedup and pair[0].speedup.judgement == "slower"]
+    commands = (profile_command(*pair) for pair in slower if not describe_cause(pair[0]))
+    return next(filter(None, commands), "")
+
+
+def _backends(comparison: Comparison) -> Iterator[str]:
+    """Says how steps and batches are made on each back end; nothing where there is but one."""
+    steps: dict[str, None] = {}
+    for run in comparison.runs:
+        compiler = str(run.settings.get("compiler", ""))
+        steps[f"{title_of(run.backend)}: {_MADE_BY.get(compiler, compiler)}"] = None
+    if len({run.backend for run in comparison.runs}) > 1:
+        yield (
+            f"Backends start from equal weights and batches. They differ in how they compile steps "
+            f"({'; '.join(steps)}), load batches and draw dropout."
+        )
+
+
+def _differing(entry: Entry) -> set[str]:
+    return {difference.name for difference in entry.unequal}
+
+
+def _is_elsewhere(entry: Entry, base: Entry) -> bool:
+    return entry.host != base.host and not entry.speedup
 
 
 def _unequal(comparison: Comparison) -> Iterator[str]:
-    """Says in what arms differ that must be equal, and that what machines differ in is none of it."""
-    between_machines: set[str] = set()
+    """Says in what setups differ that must be equal; what machines differ in is none of it."""
     names: set[str] = set()
     for row in comparison.rows:
-        base = row.entries[comparison.baseline]
         for entry in row.entries.values():
-            own = {difference.name for difference in entry.unequal}
-            if entry.host != base.host and not entry.speedup:
-                between_machines |= own & {"hostname"}
-                own -= set(BETWEEN_MACHINES)
-            names |= own
-    if between_machines:
-        yield f"Speed-ups compare runs of one machine: others than that of {comparison.baseline} have none."
+            is_elsewhere = _is_elsewhere(entry, row.entries[comparison.baseline])
+            names |= _differing(entry) - set(BETWEEN_MACHINES if is_elsewhere else ())
     if names:
         yield f"Not comparable: arms differ in {', '.join(sorted(names))}."
 
 
-def _where(rows: Sequence[Row], comparison: Comparison) -> str:
-    """Returns " for batch 32, 64"; where rows are many those that are not among them, if these are fewer."""
-    others = [row for row in comparison.rows if row not in rows]
-    if not others:
-        return f" at all {len(rows)} settings" if len(rows) > 1 else f" for {_list(rows)}" if rows[0].setting else ""
-    if len(rows) > _NUM_NAMED and len(others) < len(rows):
-        return f" at {len(rows)} of {len(comparison.rows)} settings, all but {_list(others)}"
-    return f" for {_list(rows)}"
-
-
-def _list(rows: Sequence[Row]) -> str:
-    more = f" and {len(rows) - _NUM_NAMED} more" if len(rows) > _NUM_NAMED else ""
-    keys = {tuple(row.setting) for row in rows}
-    if len(keys) == 1 and len(own := keys.pop()) == 1:  # its name once
-        values = ", ".join(format_value(row.setting[own[0]]) for row in rows[:_NUM_NAMED])
-        return f"{'batch ' if own[0] == BATCH_KEY else own[0].rpartition('.')[2] + '='}{values}{more}"
-    named = [describe_setting(row.setting) or "the recipe as it is" for row in rows[:_NUM_NAMED]]
-    return "; ".join(named) + more
-
-
 def _ratios(found: Sequence[Speedup]) -> str:
     """Returns "0.68x [0.59, 0.77]" of one setting, "0.50x to 0.67x" of several."""
-    ratios = [one.ratio for one in found]
+    return _interval(found[0]) if len(found) == 1 else describe_ratios([one.ratio for one in found])
+
+
+def describe_ratios(ratios: Sequence[float]) -> str:
+    """Returns "0.50x to 0.67x", or one of them where they do not differ."""
     low, high = f"{min(ratios):.2f}x", f"{max(ratios):.2f}x"
-    return _interval(found[0]) if len(found) == 1 else low if low == high else f"{low} to {high}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _interval(one: Speedup) -> str:

@@ -4,11 +4,13 @@ import dataclasses
 from typing import Any
 
 from tfbench.errors import MeasurementError
-from tfbench.recipe.sections import Recipe
-from tfbench.records.machine import Environment
-from tfbench.records.placement import Placement, ReplicaCheck
-from tfbench.records.run import EffectiveSettings, RunResult
+from tfbench.records.placement import ReplicaCheck, ThreadPools
+from tfbench.records.run import RunResult
 
+_SELDOM = (  # there only where they are known
+    *("num_workers", "mesh", "framework_variables"),
+    *("gradient_deviation", "update_deviation", "not_compared_since"),
+)
 _ONEDNN_ASKED = {"0": False, "false": False, "1": True, "true": True}  # how TensorFlow reads TF_ENABLE_ONEDNN_OPTS
 
 
@@ -36,101 +38,79 @@ def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
             f"run {result.request.run_id}: its effective settings are not known: it ended while {result.stage}. "
             "`tfbench show RECIPE --toml` prints what a recipe asks for."
         )
-    recipe = result.request.recipe
-    return (
-        *_list_placement(placement, recipe),
-        *_list_replica_check(result.replica_check),
-        *_list_settings(settings, environment, recipe),
+    asked, ways = result.request.recipe.training, result.request.recipe.distribution
+    threads, check = placement.threads, result.replica_check
+    onednn = _ONEDNN_ASKED.get(settings.onednn.lower())
+    # Each with what was in effect and what was asked for; None: nothing was, or any will do.
+    rows: dict[str, tuple[Any, Any]] = {
+        "strategy": (placement.strategy, ways.strategy),
+        "devices": (placement.devices, ways.devices or None),
+        "hardware": (tuple(dict.fromkeys(placement.hardware)), None),
+        "num_replicas": (placement.num_replicas, None),
+        "num_workers": (placement.num_workers if placement.num_workers > 1 else None, None),
+        "mesh": (placement.mesh or None, None),
+        "global_batch_size": (placement.global_batch_size, asked.global_batch_size),
+        "per_replica_batch_size": (placement.per_replica_batch_size, None),
+        "cross_device_ops": (placement.cross_device_ops, _unless(ways.cross_device_ops, "auto")),
+        **(_threads(threads) if threads else {}),
+        **(_first_step(check) if check else {}),
+        "visible_gpus": (settings.visible_gpus, None),
+        "steps_per_execution": (settings.steps_per_execution, asked.steps_per_execution),
+        "compiler": (settings.compiler, asked.compiler_used),
+        "xla_flags": (settings.xla_flags, None),
+        "precision": (settings.precision, asked.precision),
+        "tensor_float_32": (settings.tensor_float_32, asked.tensor_float_32),
+        "image_data_format": (settings.image_data_format, None),
+        "intra_op_threads": (settings.intra_op_threads, _unless(asked.intra_op_threads, 0)),
+        "inter_op_threads": (settings.inter_op_threads, _unless(asked.inter_op_threads, 0)),
+        "thread_variables": (environment.thread_variables, None),
+        "framework_variables": (settings.framework_variables or None, None),
+        "deterministic": (settings.deterministic, asked.deterministic),
+        "seed": (settings.seed, asked.seed),
+        "soft_device_placement": (settings.soft_device_placement, None),
+        "onednn": (environment.tensorflow_onednn, onednn if environment.tensorflow_onednn is not None else None),
+    }
+    return tuple(
+        EffectiveValue(
+            name=name,
+            effective=effective,
+            asked=wanted,
+            differs=not _are_meant(ways.devices, placement.devices)
+            if name == "devices"
+            else wanted is not None and effective != wanted,
+        )
+        for name, (effective, wanted) in rows.items()
+        if effective is not None or name not in _SELDOM
     )
 
 
-def _list_placement(placement: Placement, recipe: Recipe) -> list[EffectiveValue]:
-    asked = recipe.distribution
-    return [
-        _compare("strategy", placement.strategy, asked.strategy),
-        EffectiveValue(
-            name="devices",
-            effective=placement.devices,
-            asked=asked.devices or None,
-            differs=not _are_meant(asked.devices, placement.devices),
-        ),
-        EffectiveValue(name="hardware", effective=tuple(dict.fromkeys(placement.hardware))),
-        EffectiveValue(name="num_replicas", effective=placement.num_replicas),
-        *([EffectiveValue(name="num_workers", effective=placement.num_workers)] if placement.num_workers > 1 else []),
-        *([EffectiveValue(name="mesh", effective=placement.mesh)] if placement.mesh else []),
-        _compare("global_batch_size", placement.global_batch_size, recipe.training.global_batch_size),
-        EffectiveValue(name="per_replica_batch_size", effective=placement.per_replica_batch_size),
-        _compare("cross_device_ops", placement.cross_device_ops, asked.cross_device_ops, open_as="auto"),
-        *_list_threads(placement),
-    ]
-
-
-def _list_threads(placement: Placement) -> list[EffectiveValue]:
-    """Lists the threads that were seen to be started for devices on the processor; nothing where none were counted."""
-    threads = placement.threads
-    if threads is None:
-        return []
+def _threads(threads: ThreadPools) -> dict[str, tuple[Any, None]]:
+    """Returns the threads that were seen to be started for devices on the processor."""
     pools = "one" if threads.is_shared else f"not one of {threads.expected_intra_op_threads} threads"
-    return [
-        EffectiveValue(name="logical_cpu_devices", effective=threads.num_devices),
-        EffectiveValue(name="intra_op_pools", effective=pools),
-        EffectiveValue(name="intra_op_threads_seen", effective=threads.intra_op_threads),
-        EffectiveValue(name="inter_op_threads_seen", effective=threads.inter_op_threads),
-    ]
+    return {
+        "logical_cpu_devices": (threads.num_devices, None),
+        "intra_op_pools": (pools, None),
+        "intra_op_threads_seen": (threads.intra_op_threads, None),
+        "inter_op_threads_seen": (threads.inter_op_threads, None),
+    }
 
 
-def _list_replica_check(check: ReplicaCheck | None) -> list[EffectiveValue]:
-    """Lists what a first step of several replicas was found to be beside that of one."""
-    if check is None:
-        return []
-    values: list[EffectiveValue] = [EffectiveValue(name="as_one_replica", effective=check.compared)]
-    for name, deviation, tolerance in (
-        ("gradient_deviation", check.deviation, check.tolerance),
-        ("update_deviation", check.update_deviation, check.update_tolerance),
-    ):
-        if deviation is not None:
-            values.append(EffectiveValue(name=name, effective=f"{deviation:.2g} (tolerance {tolerance:.2g})"))
-    if check.reason:
-        values.append(EffectiveValue(name="not_compared_since", effective=check.reason))
-    return values
+def _first_step(check: ReplicaCheck) -> dict[str, tuple[Any, None]]:
+    """Returns what a first step of several replicas was found to be beside that of one."""
+
+    def within(deviation: float | None, tolerance: float | None) -> tuple[Any, None]:
+        return None if deviation is None else f"{deviation:.2g} (tolerance {tolerance:.2g})", None
+
+    return {
+        "as_one_replica": (check.compared, None),
+        "gradient_deviation": within(check.deviation, check.tolerance),
+        "not_compared_since": (check.reason or None, None),
+    }
 
 
-def _list_settings(settings: EffectiveSettings, environment: Environment, recipe: Recipe) -> list[EffectiveValue]:
-    training = recipe.training
-    onednn = _ONEDNN_ASKED.get(settings.onednn.lower())
-    return [
-        EffectiveValue(name="visible_gpus", effective=settings.visible_gpus),
-        _compare("steps_per_execution", settings.steps_per_execution, training.steps_per_execution),
-        _compare("compiler", settings.compiler, training.compiler_used),
-        EffectiveValue(name="xla_flags", effective=settings.xla_flags),
-        _compare("precision", settings.precision, training.precision),
-        _compare("tensor_float_32", settings.tensor_float_32, training.tensor_float_32),
-        EffectiveValue(name="image_data_format", effective=settings.image_data_format),
-        _compare("intra_op_threads", settings.intra_op_threads, training.intra_op_threads, open_as=0),
-        _compare("inter_op_threads", settings.inter_op_threads, training.inter_op_threads, open_as=0),
-        EffectiveValue(name="thread_variables", effective=environment.thread_variables),
-        *_list_framework_variables(settings),
-        _compare("deterministic", settings.deterministic, training.deterministic),
-        _compare("seed", settings.seed, training.seed),
-        EffectiveValue(name="soft_device_placement", effective=settings.soft_device_placement),
-        EffectiveValue(
-            name="onednn",
-            effective=environment.tensorflow_onednn,
-            asked=onednn,
-            differs=None not in (onednn, environment.tensorflow_onednn) and onednn != environment.tensorflow_onednn,
-        ),
-    ]
-
-
-def _list_framework_variables(settings: EffectiveSettings) -> list[EffectiveValue]:
-    variables = settings.framework_variables
-    return [EffectiveValue(name="framework_variables", effective=variables)] if variables else []
-
-
-def _compare(name: str, effective: object, asked: object, *, open_as: object = None) -> EffectiveValue:
-    """Sets a value beside the one that was asked for; `open_as` is how a recipe says that any will do."""
-    is_open = open_as is not None and asked == open_as
-    return EffectiveValue(name=name, effective=effective, asked=asked, differs=not is_open and effective != asked)
+def _unless(asked: Any, open_as: Any) -> Any:
+    """Returns what was asked for; None where that says that any will do."""
+    return None if asked == open_as else asked
 
 
 def _are_meant(asked: tuple[str, ...], devices: tuple[str, ...]) -> bool:

@@ -1,5 +1,6 @@
-"""Spans of training steps: which of them are steady, and how fast they were."""
+"""Spans of training steps: which of them are steady, how fast they were, and whether they became slower."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -68,6 +69,39 @@ def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
     if median is None:
         return None
     return _quantile([(abs(span.seconds / span.num_steps - median), span.num_steps) for span in spans], 0.5)
+
+
+def mean_step_time(spans: Sequence[StepSpan]) -> float | None:
+    """Returns the mean time of a step in seconds; None without spans."""
+    steps = sum(span.num_steps for span in spans)
+    return math.fsum(span.seconds for span in spans) / steps if steps else None
+
+
+def cut_by_time(spans: Sequence[StepSpan], number: int) -> list[list[StepSpan]]:
+    """Cuts spans into stretches that last about as long; a span belongs where its middle is. Some may have none."""
+    total = math.fsum(span.seconds for span in spans)
+    stretches: list[list[StepSpan]] = [[] for _ in range(number)]
+    elapsed = 0.0
+    for span in spans:
+        stretches[min(number - 1, int(number * (elapsed + span.seconds / 2) / total))].append(span)
+        elapsed += span.seconds
+    return stretches
+
+
+def trend_deviations(values: Sequence[float]) -> float:
+    """Returns how far a trend, up or down, is from none, in standard deviations of what chance makes.
+
+    Mann and Kendall's test: pairs that rise less pairs that fall, with the usual correction for continuity. Ties are
+    not allowed for, which makes it miss trends rather than see them in chance.
+
+    Source: Mann, "Nonparametric tests against trend" (Econometrica 1945); Kendall, "Rank correlation methods" (1948).
+    """
+    num = len(values)
+    if num < 2:
+        return 0.0
+    rises = sum((later > earlier) - (later < earlier) for earlier, later in itertools.combinations(values, 2))
+    deviation = math.sqrt(num * (num - 1) * (2 * num + 5) / 18)
+    return math.copysign(max(0, abs(rises) - 1) / deviation, rises)
 
 
 def _quantile(weighted: Sequence[tuple[float, int]], fraction: float) -> float | None:

@@ -2,24 +2,26 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.checks import find_cautions
 from tfbench.analysis.run.cost import compute_cost
+from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.energy import find_energy
-from tfbench.analysis.run.exchange import exchange_values
-from tfbench.analysis.run.learning import time_to_accuracy_seconds
-from tfbench.analysis.run.spans import samples_per_second, steady_spans, step_time_mad, step_time_quantile
-from tfbench.analysis.run.work import find_peak
+from tfbench.analysis.run.evidence import Evidence
+from tfbench.analysis.run.spans import step_time_mad, step_time_quantile
+from tfbench.analysis.run.training_warnings import find_peak
 from tfbench.metrics import LEDGER_ENTRIES, METRICS, PROFILE_METRICS
 from tfbench.recipe.sections import REGRESSION_LOSSES
-from tfbench.records.run import RunResult, StepSpan, Summary
+from tfbench.records.run import EpochRecord, RunResult, Summary
 
 Values = dict[str, float | None]
+Figure = Callable[[Evidence], float | None]
 
-# Of whole epochs and their validation: a limited run has none, as a caution of its own says.
+# Of whole epochs and their validation: a limited run has none, as a note of its own says.
 _OF_WHOLE_EPOCHS = {"epoch_seconds", "validation_seconds", "val_loss", "val_accuracy", "best_val_accuracy"}
+_EXPLAINED = {"model_flops_utilization", "peak_flops_per_second"}  # warnings of their own say why
 
 
 def summarize_run(result: RunResult) -> Summary:
@@ -38,147 +40,47 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
         warmup_steps: Number of leading steps to leave out (steps, not epochs).
 
     Returns:
-        Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those. A
+        Every metric of `METRICS`, None where it does not exist or is not finite; a warning names each of those. A
         compiled network's own metrics follow under their names.
         Accuracies are only there for classification, memory of GPUs only where they are used, and what not every run
         measures (costs, energy, work and limit, ledger) only where it was. Times in seconds; `samples_per_second`
         counts the samples of all replicas. Of a profile, which is no training, what exists of `METRICS` and
         `PROFILE_METRICS`.
     """
+    run = Evidence(result, warmup_steps)
+    values, cautions = _list_values(run), find_cautions(result, warmup_steps=warmup_steps)
     if result.request.profile:
-        return _summarize_profile_run(result)
-    steady = steady_spans(result.spans, warmup_steps=warmup_steps)
-    values = _speeds(result, steady) | _step_times(result, steady) | _epoch_times(result) | _learned(result)
-    values |= _evaluated(result) | _sizes(result) | exchange_values(result) | _used(result) | _ledger(result)
-    values |= _work_and_limit(result, values["samples_per_second"])
-    cost, energy = compute_cost(result), find_energy(result)
-    values |= cost.metrics() if cost else {}
-    values |= energy.metrics() if energy else {}
-    metrics = {name: _if_finite(values[name]) for name in METRICS if name in values}
+        known = {name: value for name, value in (values | _profiled(result)).items() if value is not None}
+        names = [name for name in METRICS | PROFILE_METRICS if name in known and not name.startswith("steady_")]
+        return Summary(metrics={name: known[name] for name in names}, cautions=cautions)
+    metrics = {name: values[name] for name in METRICS if name in values}
     if result.epochs:
         metrics |= {name: value for name, value in result.epochs[-1].metrics.items() if name not in metrics}
-    cautions = find_cautions(result, warmup_steps=warmup_steps)
-    explained = {"model_flops_utilization", "peak_flops_per_second"}  # cautions of their own say why
-    if result.request.recipe.measurement.is_limited:
-        explained |= _OF_WHOLE_EPOCHS
+    explained = _EXPLAINED | (_OF_WHOLE_EPOCHS if result.request.recipe.measurement.is_limited else set())
     missing = [name for name, value in metrics.items() if value is None and name not in explained]
-    if missing and result.spans:  # without spans, a caution says already that nothing was measured
-        cautions += (f"no value, since it was not measured or was not finite: {', '.join(missing)}.",)
+    if missing and result.spans:  # without spans, a warning says already that nothing was measured
+        cautions += (f"Not measured, or not finite: {', '.join(missing)}.",)
     return Summary(metrics=metrics, cautions=cautions)
 
 
-def _summarize_profile_run(result: RunResult) -> Summary:
-    values = _sizes(result) | _used(result) | _ledger(result) | _work_and_limit(result, None)
-    cost = compute_cost(result)
-    values |= cost.metrics() if cost else {}
-    if step := summarize_profile(result):
-        values |= {f"profile/{_metric_name(phase.name)}_seconds": phase.seconds for phase in step.phases}
-        values["profile/full_step_seconds"] = step.full_seconds
-        values["profile/bottleneck_seconds"] = step.bottleneck.seconds
-    known = {name: _if_finite(values.get(name)) for name in METRICS | PROFILE_METRICS}
-    metrics: Values = {name: value for name, value in known.items() if value is not None}
-    return Summary(metrics=metrics, cautions=find_cautions(result))
+def _list_values(run: Evidence) -> Values:
+    values = {name: figure(run) for exists, figures in _GROUPS if exists(run) for name, figure in figures.items()}
+    values |= {name: value for name, figure in _OPTIONAL.items() if (value := figure(run)) is not None}
+    cost, energy = compute_cost(run.result), find_energy(run.result)
+    values |= _ledger(run.result) | (cost.metrics() if cost else {}) | (energy.metrics() if energy else {})
+    for one in run.result.evaluations:
+        values |= {f"{one.name}_loss": one.loss, f"{one.name}_accuracy": one.accuracy}
+    return {name: value if value is not None and math.isfinite(value) else None for name, value in values.items()}
 
 
-def _metric_name(phase: str) -> str:
-    return phase.replace(" ", "_").replace("+", "_and_")
-
-
-def _speeds(result: RunResult, steady: Sequence[StepSpan]) -> Values:
-    speed = samples_per_second(steady, _global_batch_size(result))
-    replicas = result.placement.num_replicas if result.placement else None
-    return {
-        "samples_per_second": speed,
-        "samples_per_second_per_replica": speed / replicas if speed is not None and replicas else None,
-        "steady_steps": sum(span.num_steps for span in steady),
-        "steady_seconds": math.fsum(span.seconds for span in steady),
-    }
-
-
-def _step_times(result: RunResult, steady: Sequence[StepSpan]) -> Values:
-    return {
-        "first_step_seconds": result.spans[0].seconds if result.spans else None,
-        "step_time_median_seconds": step_time_quantile(steady, 0.5),
-        "step_time_p90_seconds": step_time_quantile(steady, 0.9),
-        "step_time_p99_seconds": step_time_quantile(steady, 0.99),
-        "step_time_mad_seconds": step_time_mad(steady),
-    }
-
-
-def _epoch_times(result: RunResult) -> Values:
-    whole = result.whole_epochs
-    typical = [record for record in whole if record is not result.own_epochs[0]] or whole  # the first one was compiled
-    return {
-        "epoch_seconds": _median([record.epoch_seconds for record in typical]),
-        "validation_seconds": _median([record.validation_seconds for record in typical]),
-        "elapsed_seconds": result.epochs[-1].elapsed_seconds if result.epochs else None,
-    }
-
-
-def _learned(result: RunResult) -> Values:
-    last = result.epochs[-1] if result.epochs else None
-    values: Values = {"loss": last.loss if last else None, "val_loss": last.val_loss if last else None}
-    if not _is_regression(result):
-        reached = [record.val_accuracy for record in result.epochs if record.val_accuracy is not None]
-        values["accuracy"] = last.accuracy if last else None
-        values["val_accuracy"] = last.val_accuracy if last else None
-        values["best_val_accuracy"] = max(reached, default=None)
-        if (seconds := time_to_accuracy_seconds(result)) is not None:
-            values["time_to_accuracy_seconds"] = seconds
-    return values
-
-
-def _evaluated(result: RunResult) -> Values:
-    """Returns what only some runs ask for, so that where it is missing nothing is missing."""
-    values: Values = {}
-    for found in result.evaluations:
-        values |= {f"{found.name}_loss": found.loss, f"{found.name}_accuracy": found.accuracy}
-    last = result.epochs[-1] if result.epochs else None
-    names = ["val_loss_batch_mean", "val_accuracy_batch_mean"]
-    if last and last.inference_seconds is not None:
-        names += ["inference_loss", "inference_accuracy"]
-        values["inference_seconds"] = _median([record.inference_seconds for record in result.own_epochs])
-    found_values = {name: getattr(last, name) for name in names} if last else {}
-    return values | {name: value for name, value in found_values.items() if value is not None}
-
-
-def _used(result: RunResult) -> Values:
-    usage = result.usage
-    if usage is None:
-        return {"peak_memory_bytes": None}
-    values: Values = {
-        "peak_memory_bytes": usage.peak_memory_bytes,
-        # Counters of the machine and of the process are not read at the same instant.
-        "other_busy_cores": max(0.0, usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds,
-    }
-    if usage.memory_before_model_bytes is not None:
-        values["memory_before_model_bytes"] = usage.memory_before_model_bytes
-    if usage.peak_gpu_memory_bytes:
-        values["peak_gpu_memory_bytes"] = max(usage.peak_gpu_memory_bytes)
-    return values
-
-
-def _work_and_limit(result: RunResult, speed: float | None) -> Values:
-    """Returns what the training computed, beside what its devices and its input pipeline could do at most."""
-    values: Values = {}
-    flops = result.model.flops_per_sample if result.model else None
-    training_flops = result.model.training_flops_per_sample if result.model else None
-    if flops is not None:
-        values["flops_per_sample"] = flops
-    if training_flops is not None:
-        values["training_flops_per_sample"] = training_flops
-        values["flops_per_second"] = None if speed is None else training_flops * speed
-    if result.peak_checks:
-        peak, reached = find_peak(result.peak_checks), values.get("flops_per_second")
-        values["peak_flops_per_second"] = peak
-        # More than the peak, twice: the peak is not known, so neither is the share of it.
-        is_known = peak is not None and reached is not None and reached <= peak
-        values["model_flops_utilization"] = reached / peak if is_known and reached and peak else None
-    if result.input_check:
-        rate = result.input_check.num_batches * _global_batch_size(result) / result.input_check.seconds
-        values["input_samples_per_second"] = rate
-        values["input_headroom"] = rate / speed if speed else None
-    return values
+def _profiled(result: RunResult) -> Values:
+    step = summarize_profile(result)
+    if step is None:
+        return {}
+    phases = {phase.name.replace(" ", "_").replace("+", "_and_"): phase.seconds for phase in step.phases}
+    values: Values = {f"profile/{name}_seconds": seconds for name, seconds in phases.items()}
+    own = {"full_step": step.full_seconds, "bottleneck": step.bottleneck.seconds}
+    return values | {f"profile/{name}_seconds": seconds for name, seconds in own.items()}
 
 
 def _ledger(result: RunResult) -> Values:
@@ -192,41 +94,181 @@ def _ledger(result: RunResult) -> Values:
         wall = ledger.elapsed_seconds  # as far as is known
     elif result.stage == "finished" or result.error:
         entries["teardown"] = wall - ledger.elapsed_seconds
-    named: Values = {f"ledger/{name}_seconds": seconds for name, seconds in entries.items()}
-    return named | {
-        "ledger/unaccounted_seconds": wall - math.fsum(entries.values()),
-        "ledger/wall_seconds": wall,
-    }
+    entries |= {"unaccounted": wall - math.fsum(entries.values()), "wall": wall}
+    return {f"ledger/{name}_seconds": seconds for name, seconds in entries.items()}
 
 
-def _sizes(result: RunResult) -> Values:
-    model, placement = result.model, result.placement
-    num_parameters = model.num_parameters if model else None
-    return {
-        "num_parameters": num_parameters,
-        "num_trainable_parameters": model.num_trainable_parameters if model else None,
-        "num_replicas": placement.num_replicas if placement else None,
-        "global_batch_size": _global_batch_size(result),
-        "per_replica_batch_size": placement.per_replica_batch_size if placement else None,
-    }
+def _per_replica(run: Evidence) -> float | None:
+    replicas = run.result.placement.num_replicas if run.result.placement else None
+    return run.speed / replicas if run.speed is not None and replicas else None
 
 
-def _global_batch_size(result: RunResult) -> int:
-    if result.placement:
-        return result.placement.global_batch_size
-    return result.request.recipe.training.global_batch_size
+def _typical(run: Evidence) -> Sequence[EpochRecord]:
+    """Returns the whole epochs without the first, which was compiled, if there are others."""
+    whole = run.result.whole_epochs
+    return [record for record in whole if record is not run.result.own_epochs[0]] or whole
 
 
-def _is_regression(result: RunResult) -> bool:
-    return result.request.recipe.training.loss in REGRESSION_LOSSES and all(
-        record.accuracy is None for record in result.epochs
-    )
+def _last(name: str) -> Figure:
+    """Returns what reads a figure of the last epoch."""
+    return lambda run: getattr(run.result.epochs[-1], name) if run.result.epochs else None
+
+
+def _inferred(name: str) -> Figure:
+    """Returns what reads a figure of the training samples in inference mode, where they were evaluated so."""
+    return lambda run: _last(name)(run) if _last("inference_seconds")(run) is not None else None
+
+
+def _inference_seconds(run: Evidence) -> float | None:
+    is_known = _last("inference_seconds")(run) is not None
+    return _median([record.inference_seconds for record in run.result.own_epochs]) if is_known else None
+
+
+def _of(record: str, name: str) -> Figure:
+    """Returns what reads a field of a record that a run may lack."""
+    return lambda run: getattr(getattr(run.result, record), name, None)
+
+
+def _step_time(fraction: float) -> Figure:
+    return lambda run: step_time_quantile(run.steady, fraction)
+
+
+def _best_accuracy(run: Evidence) -> float | None:
+    return max((record.val_accuracy for record in run.result.epochs if record.val_accuracy is not None), default=None)
+
+
+def _time_to_accuracy(run: Evidence) -> float | None:
+    """Returns the seconds from the start of training to the end of the first epoch on target, validation included.
+
+    A run that goes on from a snapshot counts the time of the runs before, as `elapsed_seconds` does.
+    """
+    target = run.result.request.recipe.expect.target_accuracy
+    if target is None or run.result.is_synthetic or not _has_accuracy(run):
+        return None
+    on_target = (record.elapsed_seconds for record in run.result.epochs if reaches(record.val_accuracy, target))
+    return next(on_target, None)
+
+
+def _batch_size(run: Evidence) -> int:
+    placement = run.result.placement
+    return placement.global_batch_size if placement else run.result.request.recipe.training.global_batch_size
+
+
+def _other_cores(run: Evidence) -> float | None:
+    if (usage := run.result.usage) is None:
+        return None
+    # Counters of the machine and of the process are not read at the same instant.
+    return max(0.0, usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds
+
+
+def _gpu_memory(run: Evidence) -> float | None:
+    return max(run.result.usage.peak_gpu_memory_bytes, default=None) if run.result.usage else None
+
+
+def _collective_bytes(run: Evidence) -> float | None:
+    spread = run.result.spread  # of a framework that tells
+    return sum(one.num_bytes for one in spread.collectives) if spread and spread.collectives else None
+
+
+def _state_bytes(run: Evidence) -> float | None:
+    return max(run.result.spread.bytes_per_device, default=None) if run.result.spread else None
+
+
+def _share_of_step(name: str) -> Figure:
+    """Returns what reads a time of the traced steps, as a share of the longest one's."""
+
+    def figure(run: Evidence) -> float | None:
+        seconds, check = _of("exchange_check", name)(run), run.result.exchange_check
+        return seconds / max(worker.step_seconds for worker in check.workers) if check and seconds is not None else None
+
+    return figure
+
+
+def _flops_per_second(run: Evidence) -> float | None:
+    flops = _of("model", "training_flops_per_sample")(run)
+    return None if flops is None or run.speed is None else flops * run.speed
+
+
+def _peak(run: Evidence) -> float | None:
+    return find_peak(run.result.peak_checks)
+
+
+def _utilization(run: Evidence) -> float | None:
+    # More than the peak, twice: the peak is not known, so neither is the share of it.
+    peak, reached = _peak(run), _flops_per_second(run)
+    return reached / peak if peak and reached and reached <= peak else None
+
+
+def _has_accuracy(run: Evidence) -> bool:
+    is_regression = run.result.request.recipe.training.loss in REGRESSION_LOSSES
+    return not is_regression or any(record.accuracy is not None for record in run.result.epochs)
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    existing = [value for value in values if value is not None]
-    return statistics.median(existing) if existing else None
+    return statistics.median(known) if (known := [value for value in values if value is not None]) else None
 
 
-def _if_finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+# Each group with whether a run has it: its figures are None then where they are not known.
+_GROUPS: tuple[tuple[Callable[[Evidence], bool], dict[str, Figure]], ...] = (
+    (
+        lambda run: True,
+        {
+            "samples_per_second": lambda run: run.speed,
+            "samples_per_second_per_replica": _per_replica,
+            "steady_steps": lambda run: sum(span.num_steps for span in run.steady),
+            "steady_seconds": lambda run: math.fsum(span.seconds for span in run.steady),
+            "first_step_seconds": lambda run: run.result.spans[0].seconds if run.result.spans else None,
+            "step_time_median_seconds": _step_time(0.5),
+            "step_time_p90_seconds": _step_time(0.9),
+            "step_time_p99_seconds": _step_time(0.99),
+            "step_time_mad_seconds": lambda run: step_time_mad(run.steady),
+            "epoch_seconds": lambda run: _median([record.epoch_seconds for record in _typical(run)]),
+            "validation_seconds": lambda run: _median([record.validation_seconds for record in _typical(run)]),
+            "elapsed_seconds": _last("elapsed_seconds"),
+            "loss": _last("loss"),
+            "val_loss": _last("val_loss"),
+            "num_parameters": _of("model", "num_parameters"),
+            "num_trainable_parameters": _of("model", "num_trainable_parameters"),
+            "num_replicas": _of("placement", "num_replicas"),
+            "global_batch_size": _batch_size,
+            "per_replica_batch_size": _of("placement", "per_replica_batch_size"),
+            "peak_memory_bytes": _of("usage", "peak_memory_bytes"),
+        },
+    ),
+    (
+        _has_accuracy,
+        {"accuracy": _last("accuracy"), "val_accuracy": _last("val_accuracy"), "best_val_accuracy": _best_accuracy},
+    ),
+    (
+        lambda run: _of("model", "training_flops_per_sample")(run) is not None,
+        {"flops_per_second": _flops_per_second},
+    ),
+    (
+        lambda run: bool(run.result.peak_checks),
+        {"peak_flops_per_second": _peak, "model_flops_utilization": _utilization},
+    ),
+    (
+        lambda run: run.result.input_check is not None,
+        {"input_samples_per_second": lambda run: run.input_rate, "input_headroom": lambda run: run.headroom},
+    ),
+)
+# There only where they are known: what not every run measures, so that nothing is missing without it.
+_OPTIONAL: dict[str, Figure] = {
+    "time_to_accuracy_seconds": _time_to_accuracy,
+    "val_loss_batch_mean": _last("val_loss_batch_mean"),
+    "val_accuracy_batch_mean": _last("val_accuracy_batch_mean"),
+    "inference_loss": _inferred("inference_loss"),
+    "inference_accuracy": _inferred("inference_accuracy"),
+    "inference_seconds": _inference_seconds,
+    "other_busy_cores": _other_cores,
+    "memory_before_model_bytes": _of("usage", "memory_before_model_bytes"),
+    "peak_gpu_memory_bytes": _gpu_memory,
+    "flops_per_sample": _of("model", "flops_per_sample"),
+    "training_flops_per_sample": _of("model", "training_flops_per_sample"),
+    "collective_bytes_per_step": _collective_bytes,
+    "state_bytes_per_device": _state_bytes,
+    "transfer_seconds_per_step": _of("exchange_check", "transfer_seconds"),
+    "waiting_seconds_per_step": _of("exchange_check", "waiting_seconds"),
+    "transfer_share": _share_of_step("transfer_seconds"),
+    "waiting_share": _share_of_step("waiting_seconds"),
+}

@@ -1,15 +1,18 @@
 """A comparison of runs as a table, as records for CSV, and as JSON."""
 
+import dataclasses
 import itertools
 import string
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from tfbench.analysis.comparison.comparison import Comparison, Entry
-from tfbench.analysis.comparison.energy import energy_parts, energy_per_epoch, has_energy, samples_per_joule
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.hosts import machine_of
+from tfbench.analysis.comparison.machines import energy_parts, energy_per_epoch, has_energy, samples_per_joule
+from tfbench.analysis.comparison.names import block_key, describe_block
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.comparison.scaling import find_scaling
+from tfbench.analysis.comparison.verdict import find_caveats
 from tfbench.records.sweep import BATCH_KEY, format_value
 from tfbench.report.comparison.machines import machines_document
 from tfbench.report.comparison.references import describe_match, name_reference, references_document
@@ -27,10 +30,39 @@ _FIGURES = (
 )
 
 
-def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table:
-    """Returns a row for each setting: the speed of each arm, and how it compares with the baseline's.
+def comparison_tables(comparison: Comparison, notes: Sequence[str] = ()) -> tuple[Table, ...]:
+    """Returns a table for each network, or whatever else is varied beside the batch size, which has the rows.
 
-    Arms whose names are long, and more than two, have letters, which the first note explains.
+    Columns are as wide in all of them; notes stand below the last.
+    """
+    blocks: dict[str, list[Row]] = {}
+    for row in comparison.rows:
+        blocks.setdefault(describe_block(row, comparison), []).append(row)
+    key = block_key(comparison)
+    if key is None or len(blocks) in (1, len(comparison.rows)):
+        return (comparison_table(comparison, notes),)
+    tables = []
+    for name, rows in blocks.items():
+        sizes = {row.num_parameters for row in rows}
+        size = [f"{sizes.pop():,} parameters"] if len(sizes) == 1 and None not in sizes else []
+        part = comparison_table(dataclasses.replace(comparison, keys=(key,), rows=tuple(rows)))
+        columns = tuple(one for one in part.columns if one.key != "num_parameters" or not size)
+        tables.append(dataclasses.replace(part, columns=columns, caption=", ".join([name, *size])))
+    cells = [(column, row) for table in tables for column in table.columns for row in table.rows]
+    widths = {key: max(len(one.cell(row)) for one, row in cells if one.key == key) for key in {c.key for c, _ in cells}}
+
+    def align(table: Table, notes: tuple[str, ...]) -> Table:
+        columns = tuple(dataclasses.replace(one, width=widths[one.key]) for one in table.columns)
+        return dataclasses.replace(table, columns=columns, notes=notes)
+
+    *others, last = tables
+    return (*(align(table, ()) for table in others), align(last, (*last.notes, *notes)))
+
+
+def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table:
+    """Returns a row for each setting: the speed of each setup, and how it compares with the baseline's.
+
+    Setups whose names are long, and more than two, have letters, which the first note explains.
     """
     baseline, *others = arms = [comparison.baseline, *(arm for arm in comparison.arms if arm != comparison.baseline)]
     names = dict(zip(arms, _letters(), strict=False))
@@ -39,20 +71,15 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
     else:
         told = [f"{names[arm]} = {arm}{' (baseline)' if arm == baseline and others else ''}" for arm in arms]
         notes = (";  ".join(told), *notes)
-    shows_energy = has_energy(comparison)
     columns = [
         *(Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys),
         Column("num_parameters", "parameters", "{:,}".format, rank=3),
     ]
     for arm in arms:
-        is_beside = arm != baseline
-        columns.append(Column(f"speed {arm}", names[arm], rank=2 if is_beside and len(arms) > 2 else 0))
-        if is_beside:
-            columns.append(
-                Column(f"ratio {arm}", "speed-up" if len(arms) == 2 else f"{names[arm]} vs {names[baseline]}")
-            )
-        if shows_energy:
-            columns.append(Column(f"energy {arm}", "samples/J", rank=1))
+        title = "speed-up" if len(arms) == 2 else f"{names[arm]} vs {names[baseline]}"
+        columns.append(Column(f"speed {arm}", names[arm], rank=2 if arm != baseline and len(arms) > 2 else 0))
+        columns += [Column(f"ratio {arm}", title)] if arm != baseline else []
+        columns += [Column(f"energy {arm}", "samples/J", rank=1)] if has_energy(comparison) else []
     rows = []
     for row in comparison.rows:
         setting = {key: format_value(value) for key, value in row.setting.items()}  # "-" for what is not set
@@ -112,7 +139,7 @@ def outcome_of(entry: Entry) -> tuple[str, str]:
 
 
 def _published_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    samples = {run.equals.get("dataset.train_samples") for run in comparison.runs}
+    samples = {run.train_samples for run in comparison.runs}
     num_samples = samples.pop() if len(samples) == 1 else None
     for match in match_references(comparison):
         figures = match.reference["figures"]
@@ -145,6 +172,7 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
         "machines": machines_document(comparison),  # of several
         "reference": references_document(comparison),
         "verdict": list(verdict),
+        "caveats": list(find_caveats(comparison)),
     }
 
 

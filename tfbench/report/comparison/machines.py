@@ -3,8 +3,14 @@
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.energy import energy_parts
-from tfbench.analysis.comparison.machines import MachineSetup, bare_arm, find_target, list_setups, version_cautions
+from tfbench.analysis.comparison.machines import (
+    MachineSetup,
+    bare_arm,
+    energy_parts,
+    find_target,
+    list_setups,
+    version_cautions,
+)
 from tfbench.records.sweep import format_value
 from tfbench.report.comparison.speeds import short_key, speed_text
 from tfbench.report.document import to_plain

@@ -6,7 +6,8 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.machines import version_cautions
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.spread import merge_cautions
-from tfbench.report.comparison.comparison import comparison_table
+from tfbench.analysis.comparison.verdict import find_caveats, find_next_command
+from tfbench.report.comparison.comparison import comparison_tables
 from tfbench.report.comparison.machines import machines_section
 from tfbench.report.comparison.references import reference_section
 from tfbench.report.comparison.scaling import scaling_section
@@ -40,10 +41,12 @@ def comparison_sections(
     signs = (legend(of or [comparison]),) if has_signs else ()
     scaling, published = find_scaling(comparison), reference_section(comparison, is_full=is_full)
     sections = [Section("Verdict", tuple(f"- {one}" for one in verdict) or (NO_VERDICT,))]
+    caveats = tuple(f"i {one}" for one in find_caveats(comparison))
     if scaling:
         sections.append(scaling_section(scaling, *signs))
     else:
-        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, signs),)))
+        sections.append(Section("Speed, samples/s", tables=comparison_tables(comparison, signs)))
+    sections += [Section("", caveats)] if caveats else []
     sections += [one for one in (machines_section(comparison), published) if one]
     found = merge_cautions([run.speed_cautions for run in comparison.runs])
     told = [*version_cautions(comparison), *(found if is_full else found[:_MAX_WARNINGS])]
@@ -51,4 +54,6 @@ def comparison_sections(
         told.append(
             f"and {count(len(found) - _MAX_WARNINGS, 'more kind')} of warning, in fewer runs: see `tfbench report`"
         )
-    return [*sections, *([warnings(told)] if told else [])]
+    sections += [warnings(told)] if told else []
+    command = find_next_command(comparison)
+    return [*sections, *([Section("", ("To see where the time goes:",), code=f"  {command}")] if command else [])]

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from tfbench.analysis.run.checks import find_requested_cautions
+from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run.console import RunConsole
 from tfbench.report.run.sections import bring_it_there, status_line
-from tfbench.wording import count, store_of
+from tfbench.wording import count, cut, store_of
+
+_BAR_CHARACTERS = 64  # of a bar and what stands beside it
 
 
 class BriefConsole(RunConsole):
@@ -42,6 +45,11 @@ class BriefConsole(RunConsole):
         """Says on a terminal what is being prepared."""
         if self._is_live:
             super().stage(f"{self._label}: {text}")
+
+    def progress(self, progress: TrainingProgress) -> None:
+        """Moves the progress bar, which names the run."""
+        self._bar_label = cut(self._label, max(3, self._console.width - _BAR_CHARACTERS))
+        super().progress(progress)
 
     def ready(self, result: RunResult) -> None:
         """Shows nothing: all runs of a series are of one kind."""

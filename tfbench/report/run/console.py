@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.status import Status
 from rich.text import Text
 
@@ -16,7 +16,7 @@ from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run import header
-from tfbench.report.run.epoch_rows import EpochRows
+from tfbench.report.run.header import EpochRows
 from tfbench.report.run.sections import result_line, run_sections
 from tfbench.report.table import Section, text
 from tfbench.wording import one_line, without_secrets
@@ -89,6 +89,7 @@ class RunConsole:
         self._console = console or open_console(stderr=quiet_stdout)
         self._server = server
         self._detail = detail
+        self._bar_label = ""
         self._is_mute = quiet_stdout and detail == "quiet"
         self._rows = EpochRows(is_whole=detail == "full")
         # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
@@ -245,8 +246,9 @@ class RunConsole:
 
     def _start_progress(self, step: int, total_steps: int | None, whole: str, details: str) -> None:
         progress = Progress(
+            TextColumn("{task.description}", markup=False),
             TextColumn("{task.fields[whole]}", markup=False),
-            BarColumn(bar_width=max(10, min(40, self._console.width - 62))),
+            BarColumn(bar_width=max(10, min(40, self._console.width - 62 - len(self._bar_label)))),
             TextColumn("{task.fields[details]}", markup=False),
             console=self._console,
             auto_refresh=False,
@@ -255,7 +257,9 @@ class RunConsole:
         )
         self._progress = (
             progress,
-            progress.add_task("", completed=step, total=total_steps, whole=whole, details=details),
+            progress.add_task(
+                shown(self._bar_label).plain, completed=step, total=total_steps, whole=whole, details=details
+            ),
         )
         progress.start()
 
@@ -295,3 +299,19 @@ def open_console(*, stderr: bool) -> Console:
 
 def _percentage(part: int, whole: int) -> int:
     return min(100, 100 * part // whole) if whole else 0
+
+
+def make_spinner(text: str) -> Progress:
+    """Returns what shows, once it is entered, a text on stderr and the time that passes; it leaves nothing behind."""
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+        console=open_console(stderr=True),
+        refresh_per_second=4,
+        transient=True,
+        redirect_stdout=False,  # what is printed meanwhile is cleaned by the streams, not by rich
+        redirect_stderr=False,
+    )
+    progress.add_task(shown(text).plain, total=None)
+    return progress

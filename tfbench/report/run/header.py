@@ -1,14 +1,14 @@
-"""What stands above the figures of a run: what is measured, and the table of its epochs."""
+"""What stands above the figures of a run: what is measured on which devices, and the table of its epochs."""
 
 import dataclasses
 import math
 from collections.abc import Iterable
 
 from tfbench.recipe.abilities import title_of
-from tfbench.recipe.sections import TrainingConfig
+from tfbench.recipe.sections import CUTTING_STRATEGIES, TrainingConfig
+from tfbench.records.placement import Placement, ReplicaCheck
 from tfbench.records.run import EpochRecord, RunResult
 from tfbench.report.formats import format_number, format_speed, wrap
-from tfbench.report.replicas import name_parts
 from tfbench.report.table import Column, Table
 from tfbench.wording import count
 
@@ -147,3 +147,76 @@ def describe_heads(training: TrainingConfig, num_outputs: int | None) -> list[st
     if training.head != training.validation_head:
         lines.append("loss and val_loss are not on one scale: compare accuracies")
     return lines
+
+
+def name_parts(placement: Placement) -> str:
+    """Returns "2 replicas"; where weights are cut "4 devices, a mesh of data 1 x model 4"."""
+    if placement.strategy not in CUTTING_STRATEGIES:
+        return count(placement.num_replicas, "replica")
+    mesh = " x ".join(f"{name} {size}" for name, size in placement.mesh.items())
+    return count(placement.num_devices, "device") + (f", a mesh of {mesh}" if mesh else "")
+
+
+def describe_replicas(check: ReplicaCheck, placement: Placement) -> str:
+    """Says how near the first step of several replicas, or of devices with a part each, came to that of one."""
+    number = placement.num_devices if placement.strategy in CUTTING_STRATEGIES else check.num_replicas
+    if check.faults:
+        return f"{number}, which do not train as one"
+    if not check.compared:
+        return f"{number}, not compared with one: {check.reason}"
+    if check.deviation is None or check.tolerance is None:
+        return f"{number}, each once in their sums; their gradients are not compared: {check.reason}"
+    return (
+        f"{number} train as one: gradients of a first step within {check.deviation:.1e} of its "
+        f"(tolerance {check.tolerance:.1e})"
+    )
+
+
+# A table of epochs is long from here on: the first and the last of them are shown, every tenth, and one a minute.
+_LONG_TABLE = 16
+_NUM_ENDS = 3
+_STRIDE = 10
+_MAX_SILENCE_SECONDS = 60.0
+
+
+class EpochRows:
+    """Chooses the rows of a table of epochs that may be long, as the epochs end.
+
+    Args:
+        is_whole: Whether every epoch has its row.
+    """
+
+    def __init__(self, *, is_whole: bool) -> None:
+        self.num_epochs: int | None = None  # None: not known
+        self._is_whole = is_whole
+        self._num_shown = 0
+        self._shown: EpochRecord | None = None
+        self._left_out: list[EpochRecord] = []
+
+    def take(self, epoch: EpochRecord) -> list[EpochRecord | None]:
+        """Returns what is to be shown now that an epoch is over: nothing, or its row, after None for a gap."""
+        total = self.num_epochs or 0
+        since = epoch.elapsed_seconds - (self._shown.elapsed_seconds if self._shown else 0.0)
+        if not (
+            self._is_whole
+            or 0 < total <= _LONG_TABLE
+            or self._num_shown < _NUM_ENDS
+            or epoch.epoch > total - _NUM_ENDS > 0
+            or epoch.epoch % _STRIDE == 0
+            or since >= _MAX_SILENCE_SECONDS
+        ):
+            self._left_out.append(epoch)
+            return []
+        return self._show([epoch], num_left_out=len(self._left_out))
+
+    def last(self) -> list[EpochRecord | None]:
+        """Returns the last epochs, as far as they were not shown."""
+        return self._show(self._left_out[-_NUM_ENDS:], num_left_out=len(self._left_out[:-_NUM_ENDS]))
+
+    def _show(self, epochs: list[EpochRecord], *, num_left_out: int) -> list[EpochRecord | None]:
+        if num_left_out == 1:  # its row takes no more room than the mark of a gap
+            epochs, num_left_out = [self._left_out[0], *epochs], 0
+        self._left_out = []
+        self._num_shown += len(epochs)
+        self._shown = epochs[-1] if epochs else self._shown
+        return [None, *epochs] if num_left_out else [*epochs]

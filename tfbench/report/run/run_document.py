@@ -10,7 +10,7 @@ from tfbench.records.placement import Placement
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun
 from tfbench.report.document import FORMAT_VERSION, finite, format_iso, to_plain
 from tfbench.report.profile.profiles import add_cautions, profile_document
-from tfbench.report.run.energy import energy_document
+from tfbench.report.run.costs import energy_document
 
 # In other words, or, as raw readings that are long, in the journal.
 _TOLD_OTHERWISE = (

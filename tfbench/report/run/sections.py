@@ -14,9 +14,8 @@ from tfbench.records.fast import read_fast
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_ratio, format_ratio, match_remarks
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
-from tfbench.report.replicas import describe_replicas
-from tfbench.report.run.energy import energy_pairs
-from tfbench.report.run.prices import cost_section, describe_cost
+from tfbench.report.run.costs import cost_section, describe_cost, energy_pairs
+from tfbench.report.run.header import describe_replicas
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
 from tfbench.wording import command_line, count, store_of, without_secrets
 
@@ -57,7 +56,10 @@ def run_sections(
         ]
     sections += [_figures(result, summary), *(_published(result, summary) if result.epochs else ())]
     sections += [cost] if (cost := cost_section(result)) else []
-    sections += [warnings(summary.cautions)] if summary.cautions else []
+    asked = find_requested_cautions(result)
+    if told := [caution for caution in summary.cautions if caution not in asked]:
+        sections.append(warnings(told))
+    sections += [Section("Notes", tuple(f"i {one}" for one in asked))] if asked else []
     return [*sections, stored_section(result, tracked, store_hint, files, server)]
 
 
@@ -227,7 +229,10 @@ def _published(result: RunResult, summary: Summary) -> Iterator[Section]:
         ours |= dict.fromkeys({"epochs", "elapsed_seconds"} & ours.keys())  # a part of an epoch is none
     elif "epochs" in ours:
         ours["epochs"] = len(result.epochs)
-    rows = [{"of": _describe_ours(result), **ours}] + [
+    placement, mark = result.placement, f" {SYNTHETIC}" if result.is_synthetic else ""
+    hardware = ", ".join(dict.fromkeys(placement.hardware)) if placement else "no device"
+    devices = f", {' '.join(placement.devices)}" if placement else ""
+    rows = [{"of": f"this run: {hardware}{devices}{mark}", **ours}] + [
         {"of": f"{one.hardware}, {one.devices}{'' if one.verified else ' (unverified)'}", **one.figures}
         for one in references
     ]
@@ -237,15 +242,6 @@ def _published(result: RunResult, summary: Summary) -> Iterator[Section]:
     remarks += [f"{reference.hardware}: {reference.notes}" for reference in references if reference.notes]
     remarks += [f"Source: {source}" for source in dict.fromkeys(reference.source for reference in references)]
     yield Section("Published results", tables=(Table("published results", columns, rows, tuple(remarks)),))
-
-
-def _describe_ours(result: RunResult) -> str:
-    placement, mark = result.placement, f" {SYNTHETIC}" if result.is_synthetic else ""
-    devices = placement.devices if placement else ()
-    names = placement.hardware if placement and placement.hardware else ("unknown hardware",)
-    is_several = len(names) > 1 and devices[0].startswith("gpu")  # logical CPU devices are one processor
-    hardware = f"{len(names)} x {names[0]}" if is_several else names[0]
-    return f"this run: {hardware}, {' '.join(devices) or 'no device'}{mark}"
 
 
 def next_section(

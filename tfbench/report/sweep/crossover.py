@@ -1,21 +1,21 @@
 """Where one setup overtakes another, as lines of plain text and as JSON."""
 
+import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
-from tfbench.analysis.comparison.back_ends import backend_in, name_arms
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, value_of
+from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.records.sweep import SweepPlan
-from tfbench.report.comparison.speeds import legend, speed_text, speedup_text
+from tfbench.report.comparison.comparison import comparison_table
+from tfbench.report.comparison.speeds import legend
 from tfbench.report.document import to_plain
-from tfbench.report.formats import TEXT_WIDTH, wrap
-from tfbench.report.table import table_of, text, warnings
+from tfbench.report.table import Section, text, warnings
 
-_WIDEST = 10_000  # characters of a line, which is then measured
-_FINDINGS = {"no measurable difference": "not measurably different"}
+_FINDINGS = {"no measurable difference": "not measurably different", "too noisy to tell": "inconclusive"}
 
 
 def crossover_sentences(found: Crossover) -> list[str]:
@@ -23,7 +23,7 @@ def crossover_sentences(found: Crossover) -> list[str]:
 
     Of setups that differ in what must be equal, it is not said which is the faster.
     """
-    short, setups = _short(found.key), _name(found.setups)
+    short, setups = found.key.rpartition(".")[2], name_setups(found.setups)
     if found.unequal:
         sentences = [f"Not comparable: the setups differ in {', '.join(one.name for one in found.unequal)}."]
     elif found.crossings:
@@ -45,26 +45,11 @@ def crossover_sentences(found: Crossover) -> list[str]:
 
 def crossover_lines(found: Crossover, comparison: Comparison, width: int) -> list[str]:
     """Returns the sentences, a row for each value that was measured, and what speaks against the speeds."""
-    first, second = setups = _name(found.setups)
-    lines = [line for text in crossover_sentences(found) for line in wrap(text, min(width, TEXT_WIDTH))]
-    head = (_short(found.key), f"{first}, samples/s", f"{second}, samples/s", "ratio [95 % CI]", "faster")
-    rows = []
-    for row in sorted(comparison.rows, key=lambda row: value_of(row.setting[found.key])):
-        one, other = (row.entries[setup] for setup in found.setups)
-        faster = {"faster": second, "slower": first}.get(other.speedup.judgement if other.speedup else "", "-")
-        ratio = speedup_text(other)
-        rows.append((f"{value_of(row.setting[found.key]):,}", speed_text(one), speed_text(other), ratio, faster))
-    table = table_of(head, rows, left=(*head[3:],)).text(_WIDEST)
-    if max(map(len, table)) > width and setups != ("A", "B"):
-        letters = dict(zip(setups, "AB", strict=True))
-        head = (head[0], "A, samples/s", "B, samples/s", "B / A [95 % CI]", "faster")
-        table = [f"A = {first}   B = {second}"]
-        rows = [(*row[:-1], letters.get(row[-1], "-")) for row in rows]
-        table += table_of(head, rows, left=(*head[3:],)).text(width)
+    rows = sorted(comparison.rows, key=lambda row: value_of(row.setting[found.key]))
+    table = comparison_table(dataclasses.replace(comparison, rows=tuple(rows)), [legend([comparison])])
     cautions = merge_cautions([run.speed_cautions for run in comparison.runs])
-    below = wrap(legend([comparison]), min(width, TEXT_WIDTH))
-    below += ["", *text([warnings(cautions)], min(width, TEXT_WIDTH))] if cautions else []
-    return [*lines, "", *table, "", *below]
+    answer = Section("", tuple(crossover_sentences(found)))
+    return text([answer, Section("", tables=(table,)), *([warnings(cautions)] if cautions else [])], width)
 
 
 def crossover_document(found: Crossover, plan: SweepPlan, *, is_complete: bool) -> dict[str, Any]:
@@ -82,37 +67,19 @@ def crossover_document(found: Crossover, plan: SweepPlan, *, is_complete: bool) 
     }
 
 
-def _describe_crossing(crossing: Crossing, short: str, setups: tuple[str, str]) -> str:
-    first, second = setups
+def _describe_crossing(crossing: Crossing, short: str, setups: Mapping[str, str]) -> str:
+    first, second = setups.values()
     verb = "overtakes" if crossing.second_leads_above else "falls behind"
     return f"{second} {verb} {first} at {short} {crossing.value:,.0f} (between {crossing.low:,} and {crossing.high:,})."
 
 
-def _describe_none(found: Crossover, short: str, setups: tuple[str, str]) -> str:
-    first, second = setups
-    stretches = list(_find_stretches(found))
-    parts = [f"{_FINDINGS.get(finding, finding)} {_describe_values(low, high)}" for finding, low, high in stretches]
-    text = f"No crossover found over {short}: beside {first}, {second} is {', '.join(parts)}."
-    is_noisy = any(one.is_too_noisy for one in found.points.values())
-    return f"{text} Try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
-
-
-def _find_stretches(found: Crossover) -> Iterator[tuple[str, int, int]]:
-    """Yields finding, first and last value of each stretch of points with one finding."""
+def _describe_none(found: Crossover, short: str, setups: Mapping[str, str]) -> str:
+    first, second = setups.values()
+    parts = []
     for finding, values in itertools.groupby(found.points, lambda value: found.points[value].finding):
-        members = list(values)
-        yield finding, members[0], members[-1]
-
-
-def _describe_values(start: int, end: int) -> str:
-    return f"at {start:,}" if start == end else f"from {start:,} to {end:,}"
-
-
-def _name(arms: tuple[str, str]) -> tuple[str, str]:
-    """Returns what sentences call two arms, of their labels."""
-    names = name_arms({arm: backend_in(arm) for arm in arms})
-    return names[arms[0]], names[arms[1]]
-
-
-def _short(key: str) -> str:
-    return key.rpartition(".")[2]
+        low, *others = values
+        where = f"from {low:,} to {others[-1]:,}" if others else f"at {low:,}"
+        parts.append(f"{_FINDINGS.get(finding, finding)} {where}")
+    told = f"No crossover found over {short}: compared with {first}, {second} is {', '.join(parts)}."
+    is_noisy = any(one.is_too_noisy for one in found.points.values())
+    return f"{told} Try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else told

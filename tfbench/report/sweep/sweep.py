@@ -1,7 +1,7 @@
 """What `tfbench sweep` shows: its plan, its progress, how it ended."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.comparison import Comparison
@@ -17,11 +17,11 @@ from tfbench.records.sweep import (
 )
 from tfbench.report.commands import sweep_command
 from tfbench.report.comparison.sections import comparison_sections
-from tfbench.report.formats import format_clock, format_guess, wrap
-from tfbench.report.table import text
+from tfbench.report.formats import format_clock, format_guess
+from tfbench.report.table import Section, facts, text
 from tfbench.wording import DEFAULT_STORE, count
 
-_ONE_ARM = "One arm compares nothing: give --arm once for each strategy, device and back end that is to be compared."
+_ONE_ARM = "There is only one arm, so nothing is compared. Give --arm once for each strategy, device and backend."
 _LONG_SECONDS = 5.0  # of a run, as `tfbench sweep` takes them unless told otherwise
 _JUDGED_ROUNDS = 3  # as `tfbench sweep` makes them unless told otherwise
 _TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
@@ -36,42 +36,44 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int, start_seconds: float 
         width: Characters of a line.
         start_seconds: As of `estimate_seconds`.
     """
-    settings = len(list_settings(plan))
-    lines = [f"Sweep {plan.sweep_id} of {plan.recipe_name}"]
-    for variation in plan.variations:
-        values = ", ".join(map(format_value, variation.values))
-        lines += wrap(f"{variation.key} = {values}", width, first="  vary      ")
-    if plan.refinement:
-        lines.append(f"  refine    up to {plan.refinement.most} more where the faster setup changes")
+    total = len(list_cells(plan))
+    factors = [
+        count(len(list_settings(plan)), "setting"),
+        count(len(plan.arms), "arm"),
+        count(plan.num_rounds, "round"),
+    ]
+    left = f", {num_left} left" if num_left < total else ""
+    pairs = [
+        *(("vary", f"{one.key} = {', '.join(map(format_value, one.values))}") for one in plan.variations),
+        ("refine", f"up to {plan.refinement.most} more where the faster setup changes" if plan.refinement else ""),
+        ("batch", _describe_batch(plan)),
+        *(("arm", arm.label) for arm in plan.arms),
+        ("runs", f"{' x '.join(factors)} = {count(total, 'run')}{left}"),
+        ("time", f"about {format_guess(estimate_seconds(plan, num_left, start_seconds=start_seconds))}"),
+        ("limits", "; ".join(_list_limits(plan))),
+    ]
+    is_alone = len(plan.arms) == 1 and num_left == total
+    sections = [Section(f"Sweep {plan.sweep_id} of {plan.recipe_name}", tables=(facts(pairs),))]
+    return text([*sections, *([Section("", (_ONE_ARM,))] if is_alone else [])], width)
+
+
+def _describe_batch(plan: SweepPlan) -> str:
     scaling = find_scaling_arms(plan)
     if plan.per_replica_batch_size is not None:
-        each = count(plan.per_replica_batch_size, "sample")
         what = "replica" if scaling and scaling.modes == ("data",) else "device"
-        lines.append(f"  batch     {each} a step for each {what} (weak scaling)")
-    elif scaling:
-        batch = count(plan.tables["training"]["global_batch_size"], "sample")
-        lines.append(f"  batch     {batch} a step in every arm (strong scaling)")
-    lines += [f"  arm       {arm.label}" for arm in plan.arms]
-    total = len(list_cells(plan))
-    factors = [count(settings, "setting"), count(len(plan.arms), "arm"), count(plan.num_rounds, "round")]
-    counts = f"{' x '.join(factors)} = {count(total, 'run')}"
-    if num_left < total:
-        counts += f", of which {num_left} are left"
-    lines.append(f"  runs      {counts}")
-    guess = format_guess(estimate_seconds(plan, num_left, start_seconds=start_seconds))
-    lines.append(f"  time      about {guess}, a first guess")
-    limits = []
+        return f"{count(plan.per_replica_batch_size, 'sample')} per step and {what} (weak scaling)"
+    if scaling:
+        return f"{count(plan.tables['training']['global_batch_size'], 'sample')} per step in total (strong scaling)"
+    return ""
+
+
+def _list_limits(plan: SweepPlan) -> Iterator[str]:
     if plan.time_budget_seconds is not None:
-        limits.append(f"{format_clock(plan.time_budget_seconds)} in all, the ends of each range first")
+        yield f"{format_clock(plan.time_budget_seconds)} in all, the ends of each range first"
     if plan.run_timeout_seconds is not None:
-        limits.append(f"{plan.run_timeout_seconds:g} s a run")
+        yield f"{plan.run_timeout_seconds:g} s per run"
     if plan.memory_limit_bytes is not None:
-        limits.append(f"{plan.memory_limit_bytes / 2**20:,.0f} MiB a run")
-    if limits:
-        lines += wrap("; ".join(limits), width, first="  limits    ")
-    if len(plan.arms) == 1 and num_left == total:
-        lines += wrap(_ONE_ARM, width)
-    return lines
+        yield f"{plan.memory_limit_bytes / 2**20:,.0f} MiB per run"
 
 
 def taste_lines(plan: SweepPlan, width: int, store: Path | str = DEFAULT_STORE) -> list[str]:
@@ -80,17 +82,14 @@ def taste_lines(plan: SweepPlan, width: int, store: Path | str = DEFAULT_STORE) 
     seconds = measurement.get("seconds")
     if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_arms(plan):
         return []
-    on = " on synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
+    on = ", synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
     longer = dataclasses.replace(
         plan,
         tables=plan.tables | {"measurement": measurement | {"seconds": _LONG_SECONDS, "checks": True}},
         num_rounds=max(plan.num_rounds, _JUDGED_ROUNDS),
     )
-    text = f"This was a taste: {seconds:g} s of each run{on}. What you decide by is to be measured for longer, such as:"
-    return [
-        *wrap(text, width),
-        f"  {sweep_command(longer, store)}",
-    ]
+    told = f"Quick look only ({seconds:g} s per run{on}). Before you decide, run:"
+    return text([Section("", (told,), code=f"  {sweep_command(longer, store)}")], width)
 
 
 def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:

@@ -1,0 +1,239 @@
+"""Warnings of what limits a training beside its speed: input, work, workers, learning; and notes on what was asked."""
+
+from collections.abc import Iterator, Sequence
+
+from tfbench.analysis.run.early_stop import reaches
+from tfbench.analysis.run.evidence import Evidence, Values, WarningTable
+from tfbench.records.machine import PeakCheck
+from tfbench.wording import count
+
+# Rate of the input pipeline alone over that of the training. Where both share the cores, the time of a sample is the
+# sum of both, so that below 1.5 more than two thirds of it go into the input; where a GPU trains, less than a third of
+# the pipeline's time is left to make up for a hold-up.
+MIN_HEADROOM = 1.5
+# Below it, the pipeline alone was slower than the training that it fed, which cannot be; above, but below 1, both are
+# equal for what they are known to: single rates of half a second were seen to differ by a few per cent.
+POSSIBLE_HEADROOM = 0.95
+MAX_READY_SHARE = 0.02  # of an epoch's time, that making its batches would have taken, had they not been made before
+MAX_OTHER_SHARE = 0.1  # of the machine's processor time: with more of it taken by others, products show no peak
+OWN_STEP, OWN_CALL = ".train_step)", ".call)"  # at the end of what is not counted, in place of a layer
+_MUCH_WAITING = 0.05  # of a step: waiting for a slower worker that is worth a warning
+_MOST_OF_IT = 0.5  # of the waiting: what the input of the slowest worker must account for to be named as its cause
+_NUM_NAMED = 5  # layers that are named; more make nobody wiser
+_ONLY_TO_THE_END = ("snapshot_every_epochs", "num_predictions", "per_class_accuracy")  # of a run without limits
+_OF_LEARNING = ("model", "dataset", "training")  # the sections that what is learned hangs on
+_NOT_MEANT_FOR = {
+    "cpu": "training may take days there. Use a GPU (--devices gpu), or measure a part (--steps 20).",
+    "gpu": "it is too small for one. Use --devices cpu.",
+}
+
+LIMITS = WarningTable()
+EARLY = WarningTable()  # known before the training begins
+NOTES = WarningTable()  # what the user asked for himself, by which no figure is wrong
+
+
+@LIMITS.row(
+    "The input pipeline alone made {rate:,.0f} samples/s, fewer than the {speed:,.0f} of the training: its limit is "
+    "unknown.",
+    "{action}",
+)
+def _input_contradicts(run: Evidence) -> Iterator[Values]:
+    if run.headroom is not None and run.headroom < POSSIBLE_HEADROOM:
+        action = "Rerun on an idle machine."
+        if run.ready_share > MAX_READY_SHARE:
+            action = f"Up to {100 * run.ready_share:.0f} % of its batches were ready before an epoch's clock began: "
+            action += "measure without validation (--seconds 10)."
+        yield {"rate": run.input_rate, "speed": run.speed, "action": action}
+
+
+@LIMITS.row(
+    "Input-bound, or nearly: the input pipeline alone makes {rate:,.0f} samples/s, {headroom:.2f}x the training's "
+    "{speed:,.0f}. This run shows little of its devices.",
+    "Use faster storage, more CPU cores, smaller images or a larger network.",
+)
+def _input_bound(run: Evidence) -> Iterator[Values]:
+    if run.headroom is not None and POSSIBLE_HEADROOM <= run.headroom < MIN_HEADROOM:
+        yield {"rate": run.input_rate, "headroom": run.headroom, "speed": run.speed}
+
+
+@LIMITS.row(
+    "Epochs are short: up to {ready:.0f} % of their batches were ready before their clock began, so speed may be up to "
+    "{gain:.0f} % too high.",
+    "Measure without validation (--seconds 10).",
+)
+def _short_epochs(run: Evidence) -> Iterator[Values]:
+    if run.headroom and run.headroom >= POSSIBLE_HEADROOM and run.ready_share / run.headroom > MAX_READY_SHARE:
+        yield {"ready": 100 * run.ready_share, "gain": 100 * run.ready_share / run.headroom}
+
+
+@LIMITS.row(
+    "No model_flops_utilization: other processes used {share:.0f} % of the CPU while the peak was measured.",
+    "Stop them, and rerun.",
+)
+def _disturbed_peak(run: Evidence) -> Iterator[Values]:
+    checks = run.result.peak_checks
+    if _flops(run) and len(checks) > 1 and find_peak(checks) is None:
+        yield {"share": 100 * min(check.other_share for check in checks)}
+
+
+@LIMITS.row(
+    "No model_flops_utilization: training reached {reached:,.4g} GFLOP/s, more than the measured peak of {peak:,.4g}.",
+    "Rerun on an idle machine. Convolutions may also take fewer operations than are counted (Winograd).",
+)
+def _above_peak(run: Evidence) -> Iterator[Values]:
+    peak = find_peak(run.result.peak_checks) if len(run.result.peak_checks) > 1 else None
+    if peak is not None and (reached := _flops(run)) > peak:
+        yield {"reached": reached / 1e9, "peak": peak / 1e9}
+
+
+def _flops(run: Evidence) -> float:
+    """Returns the operations of a second; 0: not known."""
+    flops = run.result.model.training_flops_per_sample if run.result.model else None
+    return (flops or 0) * (run.speed or 0)
+
+
+def find_peak(checks: Sequence[PeakCheck]) -> float | None:
+    """Returns the most that devices were seen to compute in a second; None: nothing, or others always disturbed it."""
+    if all(check.other_share > MAX_OTHER_SHARE for check in checks):
+        return None
+    return max(check.flops_per_second for check in checks)
+
+
+@LIMITS.row("No flops_per_sample: custom code cannot be counted ({layers}).")
+def _own_code(run: Evidence) -> Iterator[Values]:
+    layers = run.result.model.uncounted_layers if run.result.model else ()
+    if own := [layer for layer in layers if layer.endswith((OWN_STEP, OWN_CALL))]:
+        yield {"layers": ", ".join(own)}
+
+
+@LIMITS.row(
+    "No flops_per_sample: the operations of these layers are not known: {layers}.",
+    "Add a method forward_flops(input_shape, output_shape) to layers of your own.",
+)
+def _unknown_layers(run: Evidence) -> Iterator[Values]:
+    layers = run.result.model.uncounted_layers if run.result.model else ()
+    if layers and not any(layer.endswith((OWN_STEP, OWN_CALL)) for layer in layers):
+        more = f" and {len(layers) - _NUM_NAMED} more" if len(layers) > _NUM_NAMED else ""
+        yield {"layers": ", ".join(layers[:_NUM_NAMED]) + more}
+
+
+@LIMITS.row(
+    "Workers wait {waiting:.3g} of {step:.3g} ms per step ({share:.0f} %) for worker {slowest} of {num}.", "{cause}"
+)
+def _slow_worker(run: Evidence) -> Iterator[Values]:
+    check = run.result.exchange_check
+    step = max(worker.step_seconds for worker in check.workers) if check else 0.0
+    if not check or check.waiting_seconds <= _MUCH_WAITING * step:
+        return
+    own, others = check.workers[check.slowest], [*check.workers[: check.slowest], *check.workers[check.slowest + 1 :]]
+    inputs = [one.input_seconds for one in others if one.input_seconds is not None]
+    cause = "Its own work takes longer: check its device, and what else runs on its machine."
+    if own.input_seconds is None:
+        cause = "Its own work, or its input, takes longer; this back end does not tell which."
+    elif inputs and (longer := own.input_seconds - min(inputs)) > _MOST_OF_IT * check.waiting_seconds:
+        cause = f"Its input takes {1e3 * longer:.3g} ms longer than the others': check its disk and cores."
+    times = {"waiting": 1e3 * check.waiting_seconds, "step": 1e3 * step, "share": 100 * check.waiting_seconds / step}
+    yield {**times, "slowest": check.slowest, "num": len(check.workers), "cause": cause}
+
+
+@LIMITS.row(
+    "{devices} logical CPU devices share the same cores. This run measures overhead, not scaling.",
+    "Use GPUs to measure scaling.",
+)
+def _shared_cores(run: Evidence) -> Iterator[Values]:
+    devices = run.result.placement.devices if run.result.placement else ()
+    if (number := sum(device.startswith("cpu") for device in devices)) > 1:
+        yield {"devices": number}
+
+
+@LIMITS.row(
+    "The first step of several devices was not compared with one device: {reason}.",
+    "Compare the losses with a run on one device.",
+)
+def _not_compared(run: Evidence) -> Iterator[Values]:
+    if run.result.replica_check and run.result.replica_check.reason:
+        yield {"reason": run.result.replica_check.reason}
+
+
+@EARLY.row("{reason}")
+def _unused_gpu(run: Evidence) -> Iterator[Values]:
+    if run.result.placement and run.result.placement.unused_gpu:
+        yield {"reason": run.result.placement.unused_gpu}
+
+
+@EARLY.row("This recipe is not meant for {kind}: {why}")
+def _other_purpose(run: Evidence) -> Iterator[Values]:
+    devices = run.result.placement.devices if run.result.placement else ()
+    kinds = {device.partition(":")[0] for device in devices if not run.result.request.profile}
+    for kind in kinds.intersection(run.result.request.recipe.recipe.not_meant_for):
+        yield {"kind": kind, "why": _NOT_MEANT_FOR[kind]}
+
+
+@LIMITS.row(
+    "An epoch takes {executed} steps instead of {steps}: training.steps_per_execution ({size}) does not divide it.",
+    "Choose a size that does before you compare epochs.",
+)
+def _whole_executions(run: Evidence) -> Iterator[Values]:
+    recipe, steps = run.result.request.recipe, run.result.steps_per_epoch
+    size = recipe.training.steps_per_execution
+    ends_with_epoch = recipe.training.data_on_device or recipe.measurement.is_limited
+    if steps and steps % size and not ends_with_epoch:
+        yield {"executed": steps + -steps % size, "steps": steps, "size": size}
+
+
+@LIMITS.row("Loss was not finite {where}: the model did not learn.", "Lower training.optimizer.learning_rate.")
+def _loss_not_finite(run: Evidence) -> Iterator[Values]:
+    broken = [record.epoch for record in run.result.epochs if record.loss is None]
+    if broken:
+        goes_on = broken == [record.epoch for record in run.result.epochs if record.epoch >= broken[0]]
+        listed = f"in epoch{'s' * (len(broken) > 1)} {', '.join(map(str, broken))}"
+        yield {"where": f"from epoch {broken[0]} on" if goes_on else listed}
+
+
+@LIMITS.row("{name} was {value} at epoch {epoch}; {low:g} to {high:g} is expected{of}.", "{action}")
+def _outside_of_band(run: Evidence) -> Iterator[Values]:
+    """Holds for each epoch whose validation is outside of what the recipe expects; not of synthetic or limited runs."""
+    request, records = run.result.request, {str(record.epoch): record for record in run.result.epochs}
+    if run.result.is_synthetic or request.recipe.measurement.is_limited:
+        return
+    changed = [key for key in request.overrides if key.partition(".")[0] in _OF_LEARNING]
+    of = f" of the recipe, which this run changes in {', '.join(changed)}" if changed else ""
+    expect = request.recipe.expect
+    for name, bands in (("val_accuracy", expect.val_accuracy_at_epoch), ("val_loss", expect.val_loss_at_epoch)):
+        for epoch in sorted(bands.keys() & records.keys(), key=int):
+            value: float | None = getattr(records[epoch], name)
+            low, high = bands[epoch]
+            if value is not None and reaches(value, low) and reaches(high, value):
+                continue
+            is_better = value is not None and (value > high) == (name == "val_accuracy")
+            action = "That is too good: look for validation samples in the training set, or an easier task."
+            action = action if is_better else "Find out why the network learned less before you quote this run."
+            shown = "not finite" if value is None else f"{value:.4g}"
+            yield {"name": name, "value": shown, "epoch": epoch, "low": low, "high": high, "of": of, "action": action}
+
+
+@NOTES.row("Synthetic data: compare speed, ignore accuracy.", "{action}")
+def _synthetic_data(run: Evidence) -> Iterator[Values]:
+    if run.result.is_synthetic:
+        is_own = run.result.request.recipe.dataset.name == "network"
+        yield {"action": "Add load_data() beside the network for real data." if is_own else "Real data: --data real."}
+
+
+@NOTES.row(
+    "Limited to {limits} after the warm-up instead of {epochs}: nothing was validated, and the model is not trained.",
+    "Leave out --steps and --seconds to train to the end.",
+)
+def _limited(run: Evidence) -> Iterator[Values]:
+    measurement, training = run.result.request.recipe.measurement, run.result.request.recipe.training
+    limits = [f"{measurement.steps} steps"] if measurement.steps is not None else []
+    limits += [f"{measurement.seconds:g} s"] if measurement.seconds is not None else []
+    if limits:
+        yield {"limits": " or ".join(limits), "epochs": count(training.epochs, "epoch")}
+
+
+@NOTES.row("Left out of a limited run: {names}.")
+def _left_out(run: Evidence) -> Iterator[Values]:
+    recipe = run.result.request.recipe
+    names = [f"output.{name}" for name in _ONLY_TO_THE_END if getattr(recipe.output, name)]
+    if names and recipe.measurement.is_limited:
+        yield {"names": ", ".join(names)}
