@@ -193,7 +193,7 @@ def test_published_figures_say_whether_they_compare() -> None:
     assert "not comparable: no speed was published" in page.texts["td"]
     assert "comparable in s an epoch, but for hardware and software" in page.texts["td"]
     # 60,000 samples at 1,001.5 a second are 59.9 s; 130 / 20 / 59.9 = 0.109
-    beside = "s an epoch: ours 59.9 without validation, theirs 6.5 -> 0.11 x their speed"
+    beside = "(59.9 vs 6.5 s per epoch)"
     assert any(said.startswith("Old CPU, 1 gpu: default cpu:0") and said.endswith(beside) for said in page.texts["li"])
     assert DISCLAIMER in page.texts["li"]
     assert "Source: A paper" in page.texts["p"]
