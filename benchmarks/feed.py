@@ -40,7 +40,7 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
     from tfbench.backends.tensorflow.profiled_batches import iterate
     from tfbench.recipe import files
     from tfbench.recipe.sections import DistributionConfig
-    from tfbench.worker import benchmark
+    from tfbench.worker.prepared import load_data
 
     overrides = {"dataset.data": "synthetic", "training.global_batch_size": batch}
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
@@ -49,7 +49,7 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
     resolved = placement.resolve(config, recipe.training)
     import tensorflow as tf
 
-    splits = benchmark.load_data(recipe.dataset, None, seed=recipe.training.seed)
+    splits = load_data(recipe.dataset, None, seed=recipe.training.seed)
     batches = input_pipeline.build_training_dataset(splits, global_batch_size=batch, seed=recipe.training.seed)
     iterator: Any = iterate(batches, resolved.strategy)
 

@@ -32,7 +32,7 @@ import click
 import numpy as np
 from footer import describe_machine
 
-from tfbench.backends import array_feeding
+from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.datasets.sources.order import order_of_pass
 from tfbench.datasets.sources.splits import Splits
 from tfbench.datasets.sources.synthetic import generate_splits
@@ -40,7 +40,7 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 
 SEED = 0
 ENDLESS = 10**9  # batches
-AHEAD = sum(array_feeding.most_ahead())
+AHEAD = sum(ArrayFeeding().most_ahead())
 
 
 class Case(NamedTuple):
@@ -67,7 +67,7 @@ class Reading(NamedTuple):
 
 def by_numpy(splits: Splits, batch: int) -> Iterator[Any]:
     """Returns the batches of a run."""
-    return array_feeding.build_training_dataset(splits, global_batch_size=batch, seed=SEED)
+    return ArrayFeeding().build_training_dataset(splits, global_batch_size=batch, seed=SEED)
 
 
 def by_grain_batches(splits: Splits, batch: int) -> Iterator[Any]:

@@ -53,16 +53,17 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
 
     from tfbench.backends.tensorflow import input_pipeline, placement
     from tfbench.recipe import files
-    from tfbench.worker import benchmark
+    from tfbench.worker.compiled_model import build_compiled_model
     from tfbench.worker.ledger import Ledger
-    from tfbench.worker.recorder import build_callbacks
+    from tfbench.worker.prepared import load_data
+    from tfbench.worker.recorder import FitReadings, build_callbacks
     from tfbench.worker.span_clock import SpanClock
 
     recipe = files.load_recipe(files.find_recipe(recipe_name), {"dataset.data": "synthetic"})
     training = recipe.training
     keras.utils.set_random_seed(training.seed)
-    splits = benchmark.load_data(recipe.dataset, None, seed=training.seed)
-    model = benchmark.build_compiled_model(recipe.model, training, splits.spec)
+    splits = load_data(recipe.dataset, None, seed=training.seed)
+    model = build_compiled_model(recipe.model, training, splits.spec)
     blocks: list[Block] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl"
@@ -73,8 +74,8 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
         clock = SpanClock(
             recipe.measurement, synchronize=placement.synchronize, on_span=journal.append_span, ledger=ledger
         )
-        callbacks = build_callbacks(
-            clock,
+        readings = FitReadings(
+            clock=clock,
             ledger=ledger,
             model=model,
             steps_per_epoch=block * (num_blocks + 2),
@@ -83,6 +84,7 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
             on_epoch=lambda record: False,
             on_first_step=lambda: None,
         )
+        callbacks = build_callbacks(readings)
         with_instruments = callbacks.on_train_batch_end
         done, start, own_ns = 0, 0.0, 0
 

@@ -90,7 +90,7 @@ def plant_sweep(generator: np.random.Generator, spreads: np.ndarray, effect: flo
 
 def says_anything(comparison: Comparison) -> bool:
     """Whether a verdict holds that one arm is faster or slower, or where one overtakes."""
-    return bool(re.search(r"\b(faster|slower|Use)\b", " ".join(find_verdict(comparison))))
+    return any(re.search(r"^(Use|With) | (faster|slower)\b", sentence) for sentence in find_verdict(comparison))
 
 
 def simulate_sweeps(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:

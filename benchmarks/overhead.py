@@ -8,9 +8,9 @@
 
 Both arms train the same model on the same synthetic data, each in a process of its own; the bare arm has no callback
 but one that reads the clock at the end of an epoch. The two take turns, an epoch each: the arm whose turn it is not is
-stopped (SIGSTOP), tfbench's parent process and all threads of the back end included, so that drift of the machine hits
-both alike. An epoch is the time from the end of one to the end of the next, less the time stopped; validation, journal
-and tracking are included. The first epoch is left out, since it holds compilation.
+stopped (SIGSTOP), tfbench's parent process, the one that tracks it and all threads of the back end included, so that
+drift of the machine hits both alike. An epoch is the time from the end of one to the end of the next, less the time
+stopped; validation, journal and tracking are included. The first epoch is left out, since it holds compilation.
 
 Both have, on every back end:
 - the batches that tfbench makes for it, through tf.data or by NumPy in a thread; a model compiled as the recipe says;
@@ -18,8 +18,8 @@ Both have, on every back end:
 - your environment, with what sets threads in it (OMP_NUM_THREADS, XLA_FLAGS, ...), and what tfbench changes there;
 - what tfbench sets for the whole process: threads where the recipe names any, determinism, TensorFloat-32, JAX's
   precision of products, PyTorch's choice of algorithms, Keras's types, and the seed.
-The arm under tfbench alone has clock, callbacks, journal and the process that follows it; on TensorFlow it has soft
-placement off, too, by which an operation would move to another device.
+The arm under tfbench alone has clock, callbacks, journal and the two processes that follow it; on TensorFlow it has
+soft placement off, too, by which an operation would move to another device.
 
 Large networks hide what the loop around them costs; `--small` looks at those that do not, on TensorFlow alone, as
 `small_networks.py` says.
@@ -39,6 +39,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import psutil
 import small_networks
 from footer import describe_machine
 
@@ -56,19 +57,20 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     from tfbench import backends
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.recipe import files
-    from tfbench.worker import benchmark
+    from tfbench.worker.compiled_model import build_compiled_model
+    from tfbench.worker.prepared import load_data
     from tfbench.worker.process_settings import set_process_wide
     from tfbench.worker.training import build_evaluation_dataset
 
     overrides = {"dataset.data": "synthetic", "distribution.devices": [DEVICE], "training.backend": backend_name}
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
     training, backend = recipe.training, backends.load(backend_name)
-    backend.placement.require_possible(recipe.distribution, training)
+    backend.require_possible(recipe.distribution, training)
     set_process_wide(training)
     import keras
 
-    splits = benchmark.load_data(recipe.dataset, None, seed=training.seed)
-    model = benchmark.build_compiled_model(recipe.model, training, splits.spec)
+    splits = load_data(recipe.dataset, None, seed=training.seed)
+    model = build_compiled_model(recipe.model, training, splits.spec)
     batch = training.global_batch_size
 
     class EpochEnds(keras.callbacks.Callback):
@@ -76,7 +78,7 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
             print(time.perf_counter(), flush=True)
 
     model.fit(
-        backend.feeding.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
+        backend.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
         epochs=ENDLESS,
         steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, batch),
         validation_data=build_evaluation_dataset(training, splits, "validation"),
@@ -151,15 +153,14 @@ class TfbenchArm(Arm):
 
     def epoch_ends(self) -> list[float]:
         """Returns the seconds from the start of training to the end of each epoch."""
-        return [record["epoch"]["elapsed_seconds"] for record in self._records("epoch")]
+        lines = [line for path in self._store.glob("journals/*.jsonl") for line in path.read_text().split("\n")[:-1]]
+        return [json.loads(line)["epoch"]["elapsed_seconds"] for line in lines if '"kind":"epoch"' in line]
 
     def pids(self) -> list[int]:
-        """Returns the measuring process and its parent."""
-        return [*(record["pid"] for record in self._records("worker")), *super().pids()]
-
-    def _records(self, kind: str) -> list[dict]:
-        lines = [line for path in self._store.glob("journals/*.jsonl") for line in path.read_text().split("\n")[:-1]]
-        return [json.loads(line) for line in lines if f'"kind":"{kind}"' in line]
+        """Returns the measuring process, the one that tracks it, and their parent."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return [*(child.pid for child in psutil.Process(self._process.pid).children()), *super().pids()]
+        return super().pids()
 
 
 @contextlib.contextmanager

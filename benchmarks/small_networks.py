@@ -91,7 +91,8 @@ def serve(arm: str) -> None:
     import keras
 
     from tfbench.recipe import files
-    from tfbench.worker import benchmark
+    from tfbench.worker.compiled_model import build_compiled_model
+    from tfbench.worker.prepared import load_data
 
     for line in sys.stdin:
         case = Case(*json.loads(line))
@@ -99,8 +100,8 @@ def serve(arm: str) -> None:
         recipe = files.load_recipe(files.find_recipe(case.recipe), overrides)
         keras.backend.clear_session()
         keras.utils.set_random_seed(recipe.training.seed)
-        splits = benchmark.load_data(recipe.dataset, None, seed=recipe.training.seed)
-        model = benchmark.build_compiled_model(recipe.model, recipe.training, splits.spec)
+        splits = load_data(recipe.dataset, None, seed=recipe.training.seed)
+        model = build_compiled_model(recipe.model, recipe.training, splits.spec)
         if arm == LOOP:
             in_a_loop(splits, model, case)
         elif arm.startswith("fit"):
@@ -117,7 +118,7 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.records.journal import Journal
     from tfbench.worker.ledger import Ledger
-    from tfbench.worker.recorder import build_callbacks
+    from tfbench.worker.recorder import FitReadings, build_callbacks
     from tfbench.worker.span_clock import SpanClock
 
     training = recipe.training
@@ -128,8 +129,8 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
         clock = SpanClock(
             recipe.measurement, synchronize=placement.synchronize, on_span=journal.append_span, ledger=ledger
         )
-        callbacks = build_callbacks(
-            clock,
+        readings = FitReadings(
+            clock=clock,
             ledger=ledger,
             model=model,
             steps_per_epoch=steps,
@@ -139,6 +140,7 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
             on_first_step=lambda: None,
             **({"cuts_last_execution": True} if is_fast else {}),  # unknown to older checkouts
         )
+        callbacks = build_callbacks(readings)
         if is_fast:
             from tfbench.backends.tensorflow import resident
 

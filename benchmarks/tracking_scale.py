@@ -42,9 +42,9 @@ from tfbench.analysis.run.summary import summarize_run  # noqa: E402
 from tfbench.errors import TrackingError  # noqa: E402
 from tfbench.records import events  # noqa: E402
 from tfbench.records.journal import Replay, read_records, read_run  # noqa: E402
-from tfbench.runs.projection import project  # noqa: E402
 from tfbench.store.store import Store  # noqa: E402
 from tfbench.tracking.mlflow_tracker import MlflowTracker  # noqa: E402
+from tfbench.tracking.projection import project  # noqa: E402
 
 CLIENTS = 4
 TIMED = 25  # runs a client, where the time is taken

@@ -3,6 +3,8 @@
 A test fails where the files are not what this writes.
 """
 
+import ast
+import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +17,7 @@ from tfbench import metrics
 from tfbench.cli import cli
 from tfbench.errors import ExitCode
 from tfbench.recipe.json_schema import recipe_schema
-from tfbench.recipe.meanings import read_meanings
-from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
+from tfbench.recipe.keys import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import format_inline
 
 ROOT = Path(__file__).parents[1]
@@ -95,7 +96,7 @@ def _recipe(schema: Mapping[str, Any]) -> Iterator[str]:
         "default, and `tfbench schema` this page for editors."
     )
     for section in _SECTIONS:
-        table = schema["properties"][section]
+        table = _resolve(schema["properties"][section], definitions)
         if section in ("model", "dataset"):
             page, kind = ("models", "model") if section == "model" else ("datasets", "data set")
             yield from ("", f"## `[{section}]`", "", table["description"], "")
@@ -106,10 +107,13 @@ def _recipe(schema: Mapping[str, Any]) -> Iterator[str]:
             yield from ("", f"The other keys are those of the {kind}: [{page}]({page}.md).")
         elif section == "sweep":
             yield from ("", "## `[sweep]`", "", table["description"], "")
-            rows = [_row(THREADS, table["properties"][THREADS], is_required=False)]
+            meanings = {THREADS: "Both thread settings of [training]."}
             for name in VARIABLE_SECTIONS:
-                meaning = f'Any key of [{name}], in quotes: `"{name}.KEY" = [32, 512]`.'
-                rows.append(_row(f"{name}.KEY", {"type": "array", "description": meaning}, is_required=False))
+                meanings[f"{name}.KEY"] = f'Any key of [{name}], in quotes: `"{name}.KEY" = [32, 512]`.'
+            rows = [
+                _row(key, {"type": "array", "description": meaning}, is_required=False)
+                for key, meaning in meanings.items()
+            ]
             yield from _table(_KEY_HEADS, rows)
         else:
             yield from _keys(section, table, definitions, depth=2)
@@ -133,7 +137,7 @@ def _named(title: str, section: str, schema: Mapping[str, Any]) -> Iterator[str]
 def _keys(path: str, table: Mapping[str, Any], definitions: Mapping[str, Any], *, depth: int) -> Iterator[str]:
     """Yields the heading of a table of a recipe, its keys, and the tables in it."""
     is_array = table.get("type") == "array"
-    table = table["items"] if is_array else table
+    table = _resolve(table["items"] if is_array else table, definitions)
     tags = [(key, _tag(value)) for key, value in table["properties"].items() if _tag(value)]
     tag = f", `{tags[0][0]} = {tags[0][1]}`" if tags else ""
     yield from ("", f"{'#' * depth} `{f'[[{path}]]' if is_array else f'[{path}]'}`{tag}", "", table["description"], "")
@@ -152,9 +156,14 @@ def _rows_and_inner(
         inner = value["items"] if is_array else value
         for choice in inner.get("oneOf", [inner]):
             if "$ref" in choice:
-                found = definitions[choice["$ref"].rpartition("/")[2]]
-                found = {"type": "array", "items": found} if is_array else found
+                found = {"type": "array", "items": choice} if is_array else _resolve(choice, definitions)
                 yield from _keys(f"{path}.{key}", found, definitions, depth=depth + 1)
+
+
+def _resolve(value: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns what a schema stands for that names a definition."""
+    inner: Mapping[str, Any] = definitions[value["$ref"].rpartition("/")[2]] if "$ref" in value else value
+    return inner
 
 
 def _tag(value: Mapping[str, Any]) -> str:
@@ -226,11 +235,18 @@ def _names(names: Iterable[str]) -> str:
 def _exit_codes() -> Iterator[str]:
     yield "# Exit codes"
     yield ""
-    meanings = read_meanings(ExitCode)
-    yield from _table(("code", "meaning"), [(str(code.value), meanings[code.name]) for code in ExitCode])
+    yield from _table(("code", "meaning"), [(str(code.value), meaning) for code, meaning in _read_exit_codes()])
     yield ""
     yield "With `--format json`, a command that ends with an error before it prints its document prints"
     yield '`{"error": {"type": ..., "message": ...}}` on stdout; stderr has the same text as without.'
+
+
+def _read_exit_codes() -> Iterator[tuple[ExitCode, str]]:
+    """Yields each exit code with the text below it."""
+    (cls,) = ast.parse(inspect.getsource(ExitCode)).body
+    _, *lines = cls.body if isinstance(cls, ast.ClassDef) else []
+    texts = [ast.literal_eval(line.value) for line in lines if isinstance(line, ast.Expr)]
+    yield from zip(ExitCode, (" ".join(text.split()) for text in texts), strict=True)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

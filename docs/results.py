@@ -26,8 +26,8 @@ from tfbench.recipe.toml_text import describe_values, format_compact
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.comparison.comparison import comparison_table
-from tfbench.report.comparison.plots import plot_comparison
-from tfbench.report.figures import to_png
+from tfbench.report.comparison.plots import comparison_plots
+from tfbench.report.figures import png
 from tfbench.report.formats import format_bytes
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, read_sweep
@@ -64,10 +64,11 @@ def pack(store_root: Path, folder: Path) -> None:
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
     compared = api.compare(sweep=sweep_id, store=store_root)
-    picture, plot = folder / f"{plan.recipe_name}.png", plot_comparison(compared.comparison).get(_PLOT)
+    picture, finding = folder / f"{plan.recipe_name}.png", next(iter(compared.verdict), "")
     picture.unlink(missing_ok=True)
-    if plot:  # of one size there is no line to draw
-        picture.write_bytes(to_png(plot.figure))
+    for plot in comparison_plots(compared.comparison, finding):
+        if plot.name == _PLOT:  # of one size there is no line to draw
+            picture.write_bytes(png(plot))
 
 
 def _without_places(line: bytes, data_dir: str | None) -> bytes:

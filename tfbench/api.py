@@ -35,12 +35,11 @@ from tfbench.store.named import find_named
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
 from tfbench.store.tracking_state import TrackingState
-from tfbench.sweeps.compared import ComparedRuns, Swept
-from tfbench.sweeps.comparison import compare_stored, compare_sweep
-from tfbench.sweeps.making import make_sweep, plan_sweep
+from tfbench.sweeps.arguments import make_variation, parse_arm
+from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep
 from tfbench.sweeps.observer import SilentSweepObserver, SweepObserver
-from tfbench.sweeps.plan import make_variation, parse_arm
-from tfbench.sweeps.sweep import check_points
+from tfbench.sweeps.plan import check_points, plan_sweep
+from tfbench.sweeps.sweep import make_sweep
 from tfbench.wording import DEFAULT_STORE
 
 __all__ = ["ComparedRuns", "Run", "Swept", "compare", "load_runs", "read_run", "resume", "resume_sweep", "run", "sweep"]

@@ -22,7 +22,7 @@ from tfbench.wording import shorten
 _ADAPTERS: "dict[Any, pydantic.TypeAdapter[Any]]" = {}
 T = TypeVar("T")
 
-_CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False)
+_CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 _WANTED = {"bool_type": "must be true or false", "dict_type": "must be a table"}  # in other words than Python's
 
@@ -79,9 +79,8 @@ def table_of(cls: type) -> Any:
     return pydantic.AfterValidator(check)
 
 
-def one_of(*choices: object) -> Any:
-    """Returns the type of a table that may be any of `choices`, told apart by its key `name`."""
-    return Annotated[typing.Union[choices], pydantic.Field(discriminator="name")]  # noqa: UP007
+class ProblemsError(ValueError):
+    """What a validator raises that found several problems: a text for each, with its whole path."""
 
 
 def find_problems(cls: type[T], values: object, where: str) -> tuple[T | None, list[str]]:
@@ -90,7 +89,7 @@ def find_problems(cls: type[T], values: object, where: str) -> tuple[T | None, l
     Args:
         cls: A class made by `schema`.
         values: A mapping, as read from TOML or JSON.
-        where: Prefix of every message, for example "training".
+        where: Prefix of every message, for example "training"; "": none.
 
     Returns:
         The instance and no problems, or None and one text a problem ("training.epochs: must be ... Received: ...").
@@ -100,7 +99,7 @@ def find_problems(cls: type[T], values: object, where: str) -> tuple[T | None, l
     try:
         return _adapter(cls).validate_python(dict(values)), []
     except pydantic.ValidationError as error:
-        return None, [_explain(cls, problem, where) for problem in error.errors(include_url=False)]
+        return None, _explain_all(cls, error, where)
 
 
 def build(cls: type[T], values: object, where: str) -> T:
@@ -115,38 +114,6 @@ def build(cls: type[T], values: object, where: str) -> T:
     return instance
 
 
-def build_fields(types: Mapping[str, Any], values: object, where: str, *, strict: bool = False) -> dict[str, Any]:
-    """Builds some values of a table, each from its type.
-
-    Args:
-        types: Of each field; others of the table are passed over, and one that is missing is None.
-        values: As read from JSON.
-        where: Prefix of every message.
-        strict: Whether nothing is converted: the text "5" is no number.
-
-    Raises:
-        RecipeError: Naming every problem.
-    """
-    if not isinstance(values, Mapping):
-        raise RecipeError(f"{where}: must be a table. Received: {_show(values)}.")
-    fields: dict[str, Any] = {}
-    problems: list[str] = []
-    for name, kind in types.items():
-        value, adapter = values.get(name), _adapter(kind)
-        try:
-            if strict:  # in Python, a list would be no tuple
-                fields[name] = adapter.validate_json(pydantic_core.to_json(value), strict=True)
-            else:
-                fields[name] = adapter.validate_python(value)
-        except pydantic.ValidationError as error:
-            path = f"{where}.{name}"
-            found = [_explain(kind, problem, path) for problem in error.errors(include_url=False)]
-            problems += found if name in values else [f"{path}: missing."]
-    if problems:
-        raise RecipeError("\n".join(problems))
-    return fields
-
-
 def read_as(cls: type[T], data: bytes) -> T:
     """Returns the instance of a dataclass that a JSON document stands for; nothing is converted.
 
@@ -159,6 +126,15 @@ def read_as(cls: type[T], data: bytes) -> T:
 def is_record(kind: type) -> bool:
     """Says whether `schema` made a class, so that `build` reads its fields back."""
     return is_pydantic_dataclass(kind)
+
+
+def meanings_of(cls: type) -> dict[str, str]:
+    """Returns the text below each field of a record, in one line; pydantic itself forgets those of classes above."""
+    meanings: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        fields = getattr(base, "__pydantic_fields__", {})
+        meanings |= {name: " ".join(field.description.split()) for name, field in fields.items() if field.description}
+    return meanings
 
 
 def to_plain(instance: object) -> Any:
@@ -182,16 +158,25 @@ def _adapter(cls: Any) -> "pydantic.TypeAdapter[Any]":
     return _ADAPTERS[cls]
 
 
+def _explain_all(cls: Any, error: pydantic.ValidationError, where: str) -> list[str]:
+    texts: list[str] = []
+    for problem in error.errors(include_url=False):
+        cause = problem.get("ctx", {}).get("error")
+        texts += cause.args if isinstance(cause, ProblemsError) else [_explain(cls, problem, where)]
+    return texts
+
+
 def _explain(cls: type, problem: Any, where: str) -> str:
     steps = [str(step) for step in problem["loc"] if step != "[key]"]  # of a table: the step before is the key itself
-    path = shorten(".".join([where, *steps]))
+    path = shorten(".".join([where, *steps] if where else steps))
     tag_key = str(problem.get("ctx", {}).get("discriminator")).strip("'")  # what tells the choices of a union apart
     match problem["type"]:
         case "unexpected_keyword_argument" | "extra_forbidden":
             known = _keys_beside(cls, steps)
             return f"{path}: unknown key.{did_you_mean(steps[-1], known)} Known keys: {', '.join(known) or 'none'}."
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
-            return f"{path}: missing."
+            is_table = not where and len(steps) == 1
+            return f"{path}: missing{f' table [{path}]' if is_table else ''}."
         case "union_tag_not_found":
             return f"{path}.{tag_key}: missing."
         case "union_tag_invalid":

@@ -115,11 +115,11 @@ def _slow_input_down(seconds: float, log: str) -> None:
 
     from tfbench.backends.tensorflow import input_pipeline
 
-    finish = input_pipeline._finish
+    finish = input_pipeline.finish
 
     def finish_later(*arguments: Any) -> Any:
         zero = tf.numpy_function(_nap, [seconds, log], tf.float32)
         zero.set_shape([])
         return finish(*arguments) + zero
 
-    input_pipeline._finish = finish_later
+    input_pipeline.finish = finish_later

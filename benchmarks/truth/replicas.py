@@ -39,7 +39,7 @@ def describe(check: dict | None) -> str:
         return "one replica"
     if check["deviation"] is None:
         return check["reason"]
-    return f"gradient {check['deviation']:.1e}, update {check['update_deviation']:.1e}"
+    return f"gradient {check['deviation']:.1e}"
 
 
 @click.command()

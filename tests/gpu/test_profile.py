@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from gpu_machine import DEVICE, NAME, ON_BACKEND, REHEARSAL, TITLE, of_tensorflow_alone, probe, run_json, show
-from tfbench import backends
 from tfbench.recipe.abilities import COMPILERS, why_untraceable
 
 pytestmark = pytest.mark.gpu
-of_a_trace = pytest.mark.skipif(backends.load(NAME).tracing is None, reason=f"tfbench reads no trace of {TITLE}'s")
+of_a_trace = pytest.mark.skipif(NAME == "jax", reason=f"tfbench reads no trace of {TITLE}'s")
 
 # A step that the host's part is most of, and one that the GPU's is: 8192 samples of 20 million weights.
 SHORT, LONG = ("mnist_mlp",), ("mnist_mlp", "--global-batch-size", "8192", "--set", "model.hidden_units=[4000,4000]")
@@ -40,7 +39,7 @@ def test_phases_add_up_to_the_step_and_none_is_negative(document: Any) -> None:
     # Phases are calls that wait for the device each; steps of a training do not, so that they may be shorter.
     assert step["sum_seconds"] >= 0.99 * step["full_seconds"] - 2 * half_width
     if REHEARSAL:
-        assert abs(step["relative_difference"]) <= 0.5
+        assert abs(step["difference_seconds"]) <= max(0.5 * step["full_seconds"], 2 * half_width)
     negative = [one["name"] for one in step["phases"] if one["high"] < 0]
     assert negative == []
 
@@ -56,7 +55,6 @@ def test_a_gpu_s_kernels_are_taken_at_their_own_length_not_scaled_by_the_host_s_
     show(
         f"layers {1e3 * in_layers:.3f} ms, loss and optimizer {1e3 * others:.3f} ms",
         f"all of them in a traced step: {1e3 * min(kernels):.3f} to {1e3 * max(kernels):.3f} ms of kernels",
-        f"a traced step takes {step['tracing_slowdown']:.3f} times as long on the host",
         *(f"{layer['name']}: {layer['forward']} {layer['backward']}" for layer in step["layers"]),
     )
     assert in_layers > 0

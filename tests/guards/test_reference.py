@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import typing
 from pathlib import Path
 
 import click
@@ -11,8 +12,7 @@ from tfbench import metrics
 from tfbench.cli import cli
 from tfbench.errors import ExitCode
 from tfbench.recipe import registry
-from tfbench.recipe.sections import Reference
-from tfbench.recipe.tables import SECTIONS
+from tfbench.recipe.sections import RecipeFile
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,9 +58,12 @@ def test_it_has_every_option_of_every_command() -> None:
     assert num_options > 100
 
 
-@pytest.mark.parametrize("section", [*SECTIONS, "reference"])
+@pytest.mark.parametrize("section", [field.name for field in dataclasses.fields(RecipeFile)])
 def test_it_has_every_key_of_a_section(section: str) -> None:
-    cls = SECTIONS.get(section, Reference)
+    hint = typing.get_type_hints(RecipeFile)[section]
+    cls = next((cls for cls in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(cls)), None)
+    if cls is None or section in ("model", "dataset"):
+        return  # of keys that are not fixed, or of a page of its own
     text = part_of("recipe", f"`[[{section}]]`" if section == "reference" else f"`[{section}]`")
     assert [field.name for field in dataclasses.fields(cls) if f"\n| `{field.name}` |" not in text] == []
 

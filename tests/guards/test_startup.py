@@ -43,7 +43,7 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
         "import tfbench.cli.report, tfbench.sweeps.report_contents",
         "import tfbench.cli._sweeping, tfbench.report.sweep.console, tfbench.sweeps.sweep",
         "import tfbench.cli.profile, tfbench.report.profile.console",
-        "import tfbench.cli.scale, tfbench.sweeps.scale, tfbench.report.comparison.scaling_plot",
+        "import tfbench.cli.scale, tfbench.sweeps.plan, tfbench.report.comparison.plots",
     ],
 )
 def test_the_parent_checks_recipes_and_starts_workers_without_tensorflow(code: str, tmp_path: Path) -> None:

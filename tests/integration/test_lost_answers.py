@@ -18,10 +18,10 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.records.sweep import SWEEP_TAG
-from tfbench.runs.projection import project
 from tfbench.store.store import Store
 from tfbench.tracking import fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.projection import project
 from tfbench.tracking.tracker import Curve, SweepFigures
 
 if TYPE_CHECKING:

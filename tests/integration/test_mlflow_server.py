@@ -7,8 +7,8 @@ from journals import build_sized_result, write_journal
 from servers import MlflowServer, serving
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
-from tfbench.runs import projection
 from tfbench.store.store import Store
+from tfbench.tracking import projection
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 
 

@@ -20,9 +20,8 @@ from tfbench.errors import TrackingError
 from tfbench.records.run import RunExit, RunResult, TrackedRun
 from tfbench.records.sweep import Variation, list_cells
 from tfbench.report.figures import ARM_COLORS
-from tfbench.runs import projection
 from tfbench.store.store import Store
-from tfbench.tracking import database, fields
+from tfbench.tracking import database, fields, projection
 from tfbench.tracking.mlflow_sweep_view import sweep_view
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
@@ -47,7 +46,8 @@ store = Store(Path({root!r}))
 tracker = MlflowTracker(store.tracking_uri, "tfbench", store)
 {before}
 result = build_sized_result(int(sys.argv[1]))
-tracker.finish(result, summarize(result, warmup_steps=1), Path(sys.argv[2]))
+tracker.update(result, summarize(result, warmup_steps=1))
+tracker.finish(result, Path(sys.argv[2]))
 """
 
 
@@ -80,7 +80,10 @@ def finish(store: Store, result: RunResult, tracker: MlflowTracker | None = None
     """Tracks a run to its end; without files, which take a second to draw."""
     files = store.root.parent / "files"
     files.mkdir(exist_ok=True)
-    return (tracker or new_tracker(store)).finish(result, summarize(result, warmup_steps=1), files)
+    tracker = tracker or new_tracker(store)
+    tracked = tracker.update(result, summarize(result, warmup_steps=1))
+    tracker.finish(result, files)
+    return tracked
 
 
 def client_of(store: Store) -> "MlflowClient":
@@ -491,16 +494,8 @@ def test_a_view_that_another_process_sets_at_the_same_moment_is_no_error(
     assert len(runs_of(new_store)) == 1
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        "database.finish_template = lambda *_: os.kill(os.getpid(), 9)",
-        "database.shutil.copyfile = lambda _, to: (to.write_bytes(b'SQLite format 3'), os.kill(os.getpid(), 9))",
-    ],
-    ids=["while it is migrated", "while it is copied"],
-)
-def test_a_process_killed_while_it_makes_the_database_leaves_a_store_that_works(new_store: Store, before: str) -> None:
-    process = run_script(new_store, before=before)
+def test_a_process_killed_while_it_makes_the_database_leaves_a_store_that_works(new_store: Store) -> None:
+    process = run_script(new_store, before="database.sqlite3.connect = lambda *_: os.kill(os.getpid(), 9)")
     process.communicate(timeout=120)
     assert process.returncode == -9
     assert not new_store.database.exists()
@@ -514,7 +509,7 @@ def test_a_full_disk_is_one_clear_error(new_store: Store) -> None:
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 try:
-    tracker.prepare()
+    tracker.update(build_sized_result(0), None)
 except TrackingError as error:
     sys.exit(str(error))
 """
@@ -528,10 +523,10 @@ except TrackingError as error:
 def test_a_store_that_cannot_be_written_to_is_one_clear_error(
     new_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(template: Path, target: Path) -> None:
-        raise OSError(30, "Read-only file system", str(target))
+    def refuse(path: Path, *rest: object) -> None:
+        raise OSError(30, "Read-only file system", str(path))
 
-    monkeypatch.setattr(database, "publish", refuse)
+    monkeypatch.setattr(database, "create", refuse)
     with pytest.raises(TrackingError, match="Read-only file system"):
         new_tracker(new_store).update(build_sized_result(0), None)
 

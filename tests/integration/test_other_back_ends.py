@@ -139,9 +139,9 @@ if sys.orig_argv[-2:-1] == ["tfbench.worker"]:
     with open(sys.orig_argv[-1], encoding="utf-8") as file:
         member = json.load(file)["request"].get("member") or {}
     if member.get("index") == 1:
-        from tfbench.backends.jax import placement
+        from tfbench.backends.jax.backend import BACKEND
 
-        synchronize, trace_exchange, seconds = placement.synchronize, placement.trace_exchange, [0.05]
+        synchronize, trace_exchange, seconds = BACKEND.synchronize, BACKEND.trace_exchange, [0.05]
 
         def synchronize_and_nap():
             synchronize()
@@ -151,7 +151,7 @@ if sys.orig_argv[-2:-1] == ["tfbench.worker"]:
             seconds.append(0.5)
             return trace_exchange(run)
 
-        placement.synchronize, placement.trace_exchange = synchronize_and_nap, trace_longer_naps
+        BACKEND.synchronize, BACKEND.trace_exchange = synchronize_and_nap, trace_longer_naps
 """
 
 

@@ -10,11 +10,12 @@ from journals import build_sized_result, write_journal
 from servers import PASSWORD, MlflowServer, Postgres, find_programs
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
-from tfbench.runs.projection import project
 from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.projection import project
+from tfbench.tracking.tracker import Tracker
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_programs() is None, reason="PostgreSQL is not installed")]
 RUNS = 4
@@ -69,8 +70,8 @@ def test_a_server_and_its_database_are_killed_and_nothing_is_lost(postgres: Post
         with pytest.raises(TrackingError, match="`tfbench recover"):
             project(results[3], summarize_run(results[3]), store, tracker)
         server.start()
-        runs = recover(store, lambda uri, experiment: MlflowTracker(uri, experiment, store))
-        assert [run.outcome for run in runs] == ["recovered", "recovered"]
+        runs = recover(store, lambda _, experiment: Tracker(server.uri, experiment, store))
+        assert [run.status for run in runs] == ["recovered", "recovered"]
         assert read_back(server.uri) == [(f"{index:032x}", "FINISHED", 2) for index in range(RUNS)]
 
 
@@ -79,8 +80,8 @@ def test_a_database_is_written_to_without_a_server(postgres: Postgres, tmp_path:
     store = write_runs(tmp_path / "mlruns", uri)
     with pytest.raises(TrackingError, match="password authentication failed"):
         MlflowTracker(uri.replace(f":{PASSWORD}@", ":wr0ng@"), "bench", store).prepare()
-    runs = recover(store, lambda _, experiment: MlflowTracker(uri, experiment, store))
-    assert [run.outcome for run in runs] == ["recovered"] * RUNS
+    runs = recover(store, lambda _, experiment: Tracker(uri, experiment, store))
+    assert [run.status for run in runs] == ["recovered"] * RUNS
     assert read_back(uri) == [(f"{index:032x}", "FINISHED", 2) for index in range(RUNS)]
     assert len(list(store.artifacts.glob("*/artifacts/journal.jsonl"))) == RUNS
     assert all(f":{PASSWORD}@".encode() not in path.read_bytes() for path in store.root.rglob("*") if path.is_file())

@@ -51,8 +51,6 @@ def test_recover_asks_it_once_and_gives_up(
     tfbench: Cli, server: socket.socket, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TFBENCH_SERVER_TIMEOUT", "2s")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")  # put back at the end, as is the next
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     done = tfbench("recover", "--tracking-uri", address)
     assert done.exit_code == 2
     reason = f"MLflow at {address}: did not answer within 2 s, which TFBENCH_SERVER_TIMEOUT sets."
@@ -99,6 +97,7 @@ def test_the_wait_is_shared_between_a_call_and_its_repetition(
     mlflow_calls.set_up_mlflow(patience)
     assert environment["MLFLOW_HTTP_REQUEST_TIMEOUT"] == timeout
     assert environment["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == retries
+    assert mlflow_calls.find_patience(patience) == 2 * int(timeout)
 
 
 def test_a_recovery_that_waits_is_ended_by_sigterm_with_a_word_and_a_code_of_its_own(
@@ -112,5 +111,6 @@ def test_a_recovery_that_waits_is_ended_by_sigterm_with_a_word_and_a_code_of_its
     connection.close()
     assert (done.exit_code, done.stdout) == (130, "")
     assert done.stderr.strip() == (
-        "Error: interrupted. What is in MLflow stays there; `tfbench recover` goes on where it was stopped."
+        "Error: interrupted. What is in MLflow stays there; "
+        f"`tfbench recover --tracking-uri {address}` goes on where it was stopped."
     )

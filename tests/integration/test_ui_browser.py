@@ -43,12 +43,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     tracker = MlflowTracker(store.tracking_uri, "tfbench", store)
     for index in RUNS:
         result = build_sized_result(index)
-        tracker.finish(result, summarize(result, warmup_steps=1), folder / "files")
+        tracker.update(result, summarize(result, warmup_steps=1))
+        tracker.finish(result, folder / "files")
     write_sweep(store, SWEEP, speed_of)
     tracker = MlflowTracker(store.tracking_uri, "sweeps", store)
     for cell in list_cells(SWEEP):
         result = build_cell_result(SWEEP, cell, speed_of(cell))
-        tracker.finish(result, summarize(result, warmup_steps=1), folder / "files")
+        tracker.update(result, summarize(result, warmup_steps=1))
+        tracker.finish(result, folder / "files")
     tracker.log_report(
         "report-abc", {"report.html": b"<p>the verdict</p>"}, {"tfbench.sweep": "abc"}, created=1_700_000_000.0
     )

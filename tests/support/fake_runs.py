@@ -7,7 +7,11 @@ from typing import Any
 
 from builders import build_result
 from tfbench.records.run import RunExit, RunRequest, Summary
-from tfbench.runs.limits import RunOutcome
+from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
+from tfbench.runs.maker import RunMaker
+from tfbench.runs.observer import RunObserver
+from tfbench.store.store import Store
+from tfbench.store.tracking_state import TrackingState
 
 # What becomes of a run: its speed, how it ended, or why it was refused.
 Fate = float | str | Exception
@@ -44,3 +48,17 @@ class FakeRuns:
             tracked=None,
             was_interrupted=fate == "STOPPED",
         )
+
+
+class FakeMaker(RunMaker):
+    """Makes such runs in a store; `limits` are those that it was given."""
+
+    def __init__(self, store: Store, runs: FakeRuns) -> None:
+        super().__init__(store, TrackingState(tracking_uri="sqlite:///mlflow.db", experiment="tfbench"), None)
+        self._runs = runs
+        self.limits: list[RunLimits] = []
+
+    def make(self, request: RunRequest, observer: RunObserver, limits: RunLimits = NO_LIMITS) -> RunOutcome:
+        """Makes a run."""
+        self.limits.append(limits)
+        return self._runs(request)

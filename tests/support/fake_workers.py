@@ -35,6 +35,10 @@ def main() -> None:
         if fate == "refuse":
             write("refused", error={"type": "DeviceError", "message": "no such device", "traceback": ""})
             sys.exit(2)
+        if fate == "join":
+            write("stage", name="waiting for the other workers")
+        while fate == "join":
+            _follow_parent(STEP_SECONDS)
         for _ in range(10 if fate == "late" else 0):
             _follow_parent(STEP_SECONDS)
         while fate == "deaf" and not requests:  # it gets ready all the same, once it was asked to end

@@ -105,10 +105,8 @@ def begin(recipe: Recipe, *, num_steps: int = NUM_STEPS) -> dict[str, Any]:
     model = build_compiled_model(recipe.model, training, spec, num_replicas=1)
     weights = hashlib.sha256()
     for variable in model.weights:
-        weights.update(backend.variables.to_numpy(variable).tobytes())
-    stream = backend.feeding.build_training_dataset(
-        splits, global_batch_size=training.global_batch_size, seed=training.seed
-    )
+        weights.update(backend.to_numpy(variable).tobytes())
+    stream = backend.build_training_dataset(splits, global_batch_size=training.global_batch_size, seed=training.seed)
     batches = [[np.asarray(values) for values in batch] for batch in itertools.islice(stream, num_steps)]
     batch = hashlib.sha256(b"".join(array.tobytes() for array in batches[0])).hexdigest()
     inference = float(model.test_on_batch(*batches[0], return_dict=True)["loss"])

@@ -42,15 +42,15 @@ def _load(device: str, name: str = "mnist_hidden100_mlp", **values: Any) -> Reci
 
 def _start(recipe: Recipe, limit: Callable[[], None] = lambda: None) -> Any:
     """Makes the device ready as a run does, `limit` done to the framework before, and returns it."""
-    BACKEND.placement.require_possible(recipe.distribution, recipe.training)
+    BACKEND.require_possible(recipe.distribution, recipe.training)
     import_keras(recipe)
     set_process_wide(recipe.training)
     limit()
-    return BACKEND.placement.resolve(recipe.distribution, recipe.training)
+    return BACKEND.resolve(recipe.distribution, recipe.training)
 
 
 def _use_tf32(device: str, is_on: bool) -> None:
-    BACKEND.settings.set_process_wide(_load(device, **{"training.tensor_float_32": is_on}).training)
+    BACKEND.set_process_wide(_load(device, **{"training.tensor_float_32": is_on}).training)
 
 
 def _build(device: str, strategy: str, **training: Any) -> tuple[Any, Any, Any, Any]:
@@ -59,15 +59,13 @@ def _build(device: str, strategy: str, **training: Any) -> tuple[Any, Any, Any, 
     chosen = {f"training.{name}": value for name, value in training.items()}
     recipe = _load(device, **{"distribution.strategy": strategy}, **batch, **chosen)
     resolved = _start(recipe)
-    from tfbench.worker.benchmark import load_data
     from tfbench.worker.compiled_model import build_compiled_model
+    from tfbench.worker.prepared import load_data
 
     splits = load_data(recipe.dataset, None, seed=0)
     with resolved.scope():
         model = build_compiled_model(recipe.model, recipe.training, splits.spec)
-    batches = BACKEND.feeding.build_training_dataset(
-        splits, global_batch_size=recipe.training.global_batch_size, seed=0
-    )
+    batches = BACKEND.build_training_dataset(splits, global_batch_size=recipe.training.global_batch_size, seed=0)
     return recipe.training, resolved, model, batches
 
 
@@ -86,7 +84,7 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
     """Trains one step of a small network, and returns where its weights lie and its products were computed."""
     training, resolved, model, batches = _build(device, strategy)
     on_host: list[str] = []
-    with BACKEND.placement.watch() as watch:
+    with BACKEND.watch() as watch:
         model.fit(batches, steps_per_epoch=1, epochs=1, shuffle=False, verbose=0)
         if BACKEND.name == "tensorflow":
             from tfbench.backends.tensorflow.device_watch import verify_placement
@@ -99,7 +97,7 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
             watch.verify(resolved, model)
             inputs, _ = next(batches)
             products = {f"outputs on {one}" for one in _devices_of(model(inputs))}
-    settings = BACKEND.settings.read_settings(model, training)
+    settings = BACKEND.read_settings(model, training)
     return {
         "weights": sorted({one for weight in model.trainable_variables for one in _devices_of(weight.value)}),
         "products": sorted(products),
@@ -169,11 +167,11 @@ def memory(*, device: str, limit_mebibytes: int) -> dict[str, Any]:
     from keras import ops
 
     ops.convert_to_numpy(ops.zeros([1024]))
-    meter = UsageMeter(BACKEND.memory.watch_gpus(resolved.gpu_names))
+    meter = UsageMeter(BACKEND.watch_gpus(resolved.gpu_names))
     before = _read_allocated()
     asked = limit_mebibytes // 4 * MEBIBYTE
     array = ops.zeros([asked // 4])
-    BACKEND.placement.synchronize()
+    BACKEND.synchronize()
     del array
     usage = meter.finish()
     start = time.perf_counter()
@@ -181,7 +179,7 @@ def memory(*, device: str, limit_mebibytes: int) -> dict[str, Any]:
         ops.convert_to_numpy(ops.zeros([2 * limit_mebibytes * MEBIBYTE // 4])[:1])  # waits for it
         error = ""
     except Exception as raised:  # told from others by the back end
-        error = BACKEND.memory.explain_exhaustion(raised) or ""
+        error = BACKEND.explain_exhaustion(raised) or ""
     return {
         "asked": asked,
         "before": before,
@@ -233,7 +231,7 @@ class _Step:
         self._given.append(self._call(self._matrix))
 
     def wait(self) -> None:
-        BACKEND.placement.synchronize()
+        BACKEND.synchronize()
         self._given.clear()
 
 
@@ -311,7 +309,7 @@ def _trace_steps(step: _Step) -> dict[str, Any] | None:
 
     On a processor that is for how long operations did.
     """
-    if BACKEND.tracing is None:
+    if BACKEND.name == "jax":
         return None
     took: list[float] = []
 
@@ -323,7 +321,7 @@ def _trace_steps(step: _Step) -> dict[str, Any] | None:
         took.append(time.perf_counter() - start)
 
     step.wait()
-    found = BACKEND.tracing.trace(work)
+    found = BACKEND.trace(work)
     kinds: dict[str, int] = {}
     for operation in found.operations:
         kinds[operation.kind] = kinds.get(operation.kind, 0) + 1
@@ -342,7 +340,7 @@ def peaks(*, device: str, precisions: list[str], chains: list[int]) -> dict[str,
     for precision in precisions:
         _use_tf32(device, precision == "tf32")
         policy = "float32" if precision == "tf32" else precision
-        check = peak.measure_peak(BACKEND.kernels, names, policy, seconds=1.0)
+        check = peak.measure_peak(BACKEND, names, policy, seconds=1.0)
         found["peak"][precision] = check.flops_per_second
         found["sizes"][precision] = list(check.sizes)
     _use_tf32(device, False)
@@ -357,9 +355,9 @@ def peaks(*, device: str, precisions: list[str], chains: list[int]) -> dict[str,
 
 def _time_chain(names: Sequence[str], size: int, dtype: str, chain: int) -> float:
     """Returns the operations a second of calls of so many products, in rounds as a peak is measured in."""
-    one = peak._build_candidate(BACKEND.kernels, names, (size, size, size), dtype, chain=chain)
+    one = peak._build_candidate(BACKEND, names, (size, size, size), dtype, chain=chain)
     one.run(1)
-    num_calls = peak._count_calls(one.run, peak._find_least(BACKEND.kernels, names))
+    num_calls = peak._count_calls(one.run, peak._find_least(BACKEND, names))
     return num_calls * one.flops / min(peak._time(one.run, num_calls) for _ in range(3))
 
 

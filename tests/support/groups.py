@@ -10,13 +10,10 @@ import pytest
 
 import fake_workers
 from builders import build_environment, build_placement, build_recipe, build_request, build_settings
-from fake_workers import read_journal
 from tfbench.machine import children
 from tfbench.records.journal import plain_fields
-from tfbench.records.members import list_members, member_path
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.runs import session
-from tfbench.runs.launchers.clusters import Place
 from tfbench.runs.limits import RunOutcome
 from tfbench.runs.observer import SilentObserver
 from tfbench.store.store import Store
@@ -59,15 +56,7 @@ def ask(num_workers: int | None = 2, **training: Any) -> RunRequest:
     return build_request(run_id=RUN, recipe=build_recipe(distribution=distribution, training=training))
 
 
-def measure(store: Store, request: RunRequest | None = None, place: Place | None = None) -> RunOutcome:
+def measure(store: Store, request: RunRequest | None = None) -> RunOutcome:
     """Makes a run."""
     state = TrackingState(tracking_uri=store.tracking_uri, experiment="test")
-    return session.execute_run(request or ask(), state, store, None, SilentObserver(), place=place)
-
-
-def ends(store: Store, num_workers: int = 2) -> list[tuple[str, str]]:
-    """Returns how all journals say that the run ended."""
-    path = store.journal_path(RUN)
-    assert list(list_members(path)) == list(range(1, num_workers))
-    exits = [read_journal(member_path(path, index))[-1] for index in range(num_workers)]
-    return [(exit_["status"], exit_["reason"]) for exit_ in exits if exit_["kind"] == "exit"]
+    return session.execute_run(request or ask(), state, store, None, SilentObserver())

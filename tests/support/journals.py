@@ -32,18 +32,18 @@ def begin_elsewhere(path: Path) -> None:
 
 def make_database(store: Store) -> None:
     """Gives a store its database at once: MLflow's own way takes seconds, and few tests are about it."""
-    store.root.mkdir(parents=True, exist_ok=True)
-    store.database.write_bytes(_migrated_database())
-    database.finish_template(store.database, store.artifacts)
+    database.create(store.database, store.artifacts, lambda part: part.write_bytes(_migrated_database()))
 
 
 @functools.cache
 def _migrated_database() -> bytes:
-    from tfbench.tracking import mlflow_calls, mlflow_tracker
+    from tfbench.tracking.mlflow_calls import set_up_mlflow
+    from tfbench.tracking.mlflow_writes import make_database
 
-    mlflow_calls.set_up_mlflow()
+    set_up_mlflow()
     with tempfile.TemporaryDirectory() as folder:
-        return mlflow_tracker.make_template(Path(folder), Path(folder)).read_bytes()
+        make_database(Path(folder) / "mlflow.db")
+        return (Path(folder) / "mlflow.db").read_bytes()
 
 
 def write_journal(store: Store, result: RunResult, *, without: Collection[str] = ()) -> Path:

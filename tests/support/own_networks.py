@@ -185,7 +185,7 @@ NAMES = ("unet", "two", "language", "labels", "own_step")
 def train(name: str, strategy: str) -> dict[str, Any]:
     """Returns the losses of each epoch in training and validation, by tfbench and by plain Keras on one device."""
     from builders import build_recipe, build_request
-    from tfbench.backends import array_feeding
+    from tfbench.backends.array_feeding import ArrayFeeding
     from tfbench.datasets.sources.user_arrays import splits_of_arrays
     from tfbench.errors import TfbenchError
     from tfbench.records.journal import Journal
@@ -212,12 +212,12 @@ def train(name: str, strategy: str) -> dict[str, Any]:
     splits = splits_of_arrays(globals()[f"{name}_data"](), source="", where="")
     keras.config.set_dtype_policy("float32")
     fitted = globals()[name]().fit(
-        array_feeding.build_training_dataset(splits, global_batch_size=BATCH, seed=recipe.training.seed),
+        ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=recipe.training.seed),
         steps_per_epoch=-(-TRAINING // BATCH),
         epochs=EPOCHS,
         shuffle=False,
         verbose=0,
-        validation_data=array_feeding.build_validation_dataset(splits, batch_size=BATCH),
+        validation_data=ArrayFeeding().build_validation_dataset(splits, batch_size=BATCH),
     )
     check = told.get("replica_check", {}).get("replica_check")
     return {
@@ -233,14 +233,14 @@ def train(name: str, strategy: str) -> dict[str, Any]:
 def main(strategy: str, *names: str) -> None:
     from tfbench import backends
 
-    placement = backends.current().placement
-    resolve, resolved = placement.resolve, []
+    backend = backends.current()
+    resolve, resolved = backend.resolve, []
 
     def resolve_once(*asked: Any) -> Any:  # devices cannot be chosen twice in a process
         resolved.append(resolved[0] if resolved else resolve(*asked))
         return resolved[-1]
 
-    placement.resolve = resolve_once
+    backend.resolve = resolve_once
     sys.stdout.write("\n" + json.dumps({name: train(name, strategy) for name in names or NAMES}) + "\n")
 
 

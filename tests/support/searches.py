@@ -13,7 +13,7 @@ from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary, Trac
 from tfbench.runs import session
 from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.store import briefs
-from tfbench.sweeps import making, view
+from tfbench.sweeps import plan, view
 
 KEY = "training.global_batch_size"
 ARMS = ("default cpu:0", "mirrored cpu:0,cpu:1")
@@ -94,7 +94,7 @@ def plant_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlantedRuns]:
         monkeypatch.setattr(session, "execute_run", execute)
         monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
         monkeypatch.setattr(view, "show_sweep", lambda *rest: None)  # in MLflow
-        monkeypatch.setattr(making, "count_gpus", lambda backend: 0)
+        monkeypatch.setattr(plan, "count_gpus", lambda backend: 0)
         return runs
 
     return use

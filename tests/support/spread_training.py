@@ -22,7 +22,7 @@ from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import Recipe
 from tfbench.records.placement import Placement
 from tfbench.schema import to_plain
-from tfbench.worker import benchmark, snapshots
+from tfbench.worker import prepared, snapshots
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.name_counts import names_from, read_name_counts
 from tfbench.worker.process_settings import import_keras, set_process_wide
@@ -76,17 +76,17 @@ class Training:
         from tfbench.backends.jax import mesh_distribution
 
         mesh_distribution.set_distribution(None)
-        placing = backends.current().placement
+        backend = backends.current()
         keras.utils.set_random_seed(0)
-        placed = placing.resolve(recipe.distribution, recipe.training)
+        placed = backend.resolve(recipe.distribution, recipe.training)
         self.recipe, self.splits, self.counts = recipe, splits, counts
         with placed.scope(), names_from(counts):
             self.model = build_compiled_model(recipe.model, recipe.training, splits.spec)
-            self.placement: Placement = placing.lay_out(placed, recipe.distribution, self.model).placement
+            self.placement: Placement = backend.lay_out(placed, recipe.distribution, self.model).placement
 
     def batches(self, first_step: int = 0) -> Iterator[Any]:
         """Returns the training's batches."""
-        return backends.current().feeding.build_training_dataset(
+        return backends.current().build_training_dataset(
             self.splits, global_batch_size=BATCH, seed=0, first_step=first_step
         )
 
@@ -96,7 +96,7 @@ class Training:
 
     def weights(self) -> list[Any]:
         """Returns the values of all weights."""
-        return [backends.current().variables.to_numpy(variable) for variable in self.model.variables]
+        return [backends.current().to_numpy(variable) for variable in self.model.variables]
 
     def evaluate(self) -> list[float]:
         """Returns loss and accuracy of validation samples whose last batches divide by nothing."""
@@ -107,7 +107,7 @@ class Training:
             targets=self.splits.validation.targets[:37],
         )
         splits = dataclasses.replace(self.splits, validation=few)
-        dataset = backends.current().feeding.build_validation_dataset(splits, batch_size=BATCH)
+        dataset = backends.current().build_validation_dataset(splits, batch_size=BATCH)
         return [float(value) for value in self.model.evaluate(dataset, verbose=0)]
 
     def check(self) -> Any:
@@ -119,7 +119,7 @@ class Training:
             with names_from(self.counts):
                 return build_compiled_model(self.recipe.model, self.recipe.training, self.splits.spec)
 
-        return backends.current().placement.check_replicas(self.model, build_one, self.batches(), self.placement)
+        return backends.current().check_replicas(self.model, build_one, self.batches(), self.placement)
 
 
 def farthest(ours: list[Any], theirs: list[Any]) -> float:
@@ -131,11 +131,11 @@ def main() -> None:
     """Prints what each spread and optimizer comes to, beside one device."""
     is_all = sys.argv[1:] == ["all"]
     first = load("data", "sgd")
-    backends.current().placement.require_possible(first.distribution, first.training)
+    backends.current().require_possible(first.distribution, first.training)
     import_keras(first)
     set_process_wide(first.training)
-    backends.current().placement.resolve(first.distribution, first.training)  # four devices, for all that follow
-    splits = benchmark.load_data(first.dataset, None, seed=0)
+    backends.current().resolve(first.distribution, first.training)  # four devices, for all that follow
+    splits = prepared.load_data(first.dataset, None, seed=0)
     counts = read_name_counts()
 
     def train(spread: str, optimizer: str, **values: Any) -> Training:
@@ -153,9 +153,7 @@ def main() -> None:
             training = Training(load(spread, optimizer), splits, counts)
             if optimizer == "momentum":
                 found["check"][spread] = to_plain(training.check())
-                found["spread"][spread] = to_plain(
-                    backends.current().placement.read_spread(training.model, training.batches)
-                )
+                found["spread"][spread] = to_plain(backends.current().read_spread(training.model, training.batches))
             training.fit()
             found["weights"][f"{spread} {optimizer}"] = farthest(training.weights(), ones[optimizer].weights())
             if optimizer == "momentum":
@@ -169,18 +167,18 @@ def main() -> None:
 
 def _resume(splits: Splits, counts: dict[str, int], straight: list[Any]) -> dict[str, float]:
     """Returns how far trainings end from one without a break, that go on from a snapshot of cut weights."""
-    variables = backends.current().variables
+    backend = backends.current()
     before = Training(load("hybrid", "adam"), splits, counts)
     before.fit(NUM_STEPS // 2)
     distances = {}
     with tempfile.TemporaryDirectory() as folder:
         path = snapshots.write_snapshot(
-            Path(folder), epoch=1, variables=variables.training_variables(before.model), kept=1
+            Path(folder), epoch=1, variables=backend.training_variables(before.model), kept=1
         )
         for spread in ("hybrid", "one"):
             after = Training(load(spread, "adam"), splits, counts)
             after.model.optimizer.build(after.model.trainable_variables)
-            snapshots.restore_snapshot(path, variables.training_variables(after.model))
+            snapshots.restore_snapshot(path, backend.training_variables(after.model))
             after.fit(NUM_STEPS // 2, first_step=NUM_STEPS // 2)
             distances[spread] = farthest(after.weights(), straight)
     return distances

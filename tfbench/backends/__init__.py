@@ -4,8 +4,7 @@ import functools
 import importlib
 import os
 
-from tfbench.backends.backend import Backend, Tracing
-from tfbench.errors import DeviceError
+from tfbench.backends.backend import Backend
 
 _DEFAULT = "tensorflow"
 
@@ -24,14 +23,3 @@ def load(name: str) -> Backend:
 def current() -> Backend:
     """Returns the back end of this process, which has but one: Keras takes it from KERAS_BACKEND as it is imported."""
     return load(os.environ.get("KERAS_BACKEND") or _DEFAULT)
-
-
-def tracing() -> Tracing:
-    """Returns the part of the current back end that tells its operations apart.
-
-    Raises:
-        DeviceError: It has none.
-    """
-    if (part := current().tracing) is None:
-        raise DeviceError(f"backend {current().name}: its operations cannot be told apart. Use another.")
-    return part

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,121 +26,135 @@ from tfbench.records.part import WHOLE, Part
 
 PREFETCHED_BATCHES = 4  # batches waiting to be used
 
+Array = npt.NDArray[Any]
 Batch = tuple[Any, ...]  # inputs, targets and weights, as far as there are any
 Item = TypeVar("Item")
-Read = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+Read = Callable[[Array], Array]
 
 
-def require_readable(splits: Splits) -> None:
-    """Checks that every sample is found by its number, and read without TensorFlow; see the protocol.
+class Mesh(Protocol):
+    """Several devices that batches are laid on."""
 
-    Raises:
-        DatasetError: TensorFlow alone reads them.
-    """
-    for split in (splits.train, splits.validation, splits.test):
-        if split is not None:
-            _require_numbered(split, splits)
+    num_parts: int  # by which a batch must divide, or is whole on every device
+
+    def put(self, rows: Array, num_samples: int) -> Any:
+        """Lays an array of a batch of so many samples on the devices."""
 
 
-def count_ahead(splits: Splits, global_batch_size: int) -> int:
-    """Returns how many training batches are ready, at most, where nothing took one for a while."""
-    return PREFETCHED_BATCHES + 1  # and the one that there is no room for
+class ArrayFeeding:
+    """From stored samples to the batches that training and validation are fed with, as Keras takes them."""
 
+    def find_mesh(self) -> Mesh | None:
+        """Returns the devices that batches are laid on; None: they stay as NumPy makes them."""
+        return None
 
-def most_ahead() -> tuple[int, int]:
-    """Returns how many batches of any data are ready, and in the making, at most."""
-    return PREFETCHED_BATCHES, 1
+    def require_readable(self, splits: Splits) -> None:
+        """Raises DatasetError if samples of any split cannot be read on the way to this framework."""
+        for split in (splits.train, splits.validation, splits.test):
+            if split is not None:
+                _require_numbered(split, splits)
 
+    def count_ahead(self, splits: Splits, global_batch_size: int) -> int:
+        """Returns how many training batches are ready, at most, where nothing took one for a while."""
+        return PREFETCHED_BATCHES + 1  # and the one that there is no room for
 
-def build_training_dataset(
-    splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0, part: Part = WHOLE
-) -> Generator[Batch, None, None]:
-    """Returns an endless stream of full batches, made ahead in a thread of their own; see the protocol.
+    def most_ahead(self) -> tuple[int, int]:
+        """Returns how many batches of any data are ready, and in the making, at most."""
+        return PREFETCHED_BATCHES, 1
 
-    Returns:
-        Of the part of each batch (inputs, targets): float32 or integers (batch, *input_shape), and (batch,
-        *target_shape). Of structured data (inputs, targets, weights), each as the data set has it.
-    """
-    split, spec = _require_numbered(splits.train, splits), splits.spec
+    def build_training_dataset(
+        self, splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0, part: Part = WHOLE
+    ) -> Any:
+        """Builds an endless stream of full batches, whose order depends on the seed and the step alone.
 
-    def make() -> Generator[Batch, None, None]:
-        numbered = orders(split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size)
-        with _reader(split) as read:
-            for step, numbers in enumerate(numbered, first_step):
-                rows, *others = _gather(split, part.of(numbers), read)
-                crop = functools.partial(crop_at_random, spec=spec, seed=seed, step=step, part=part)
-                yield _finish(rows, splits, crop), *others
+        Args:
+            splits: The data.
+            global_batch_size: Samples of a batch, for all replicas together.
+            seed: Of the order, the crops and the mirrors.
+            first_step: Steps already done: the stream begins with the batch that would come next.
+            part: Of each batch, that this worker is fed with.
 
-    return ahead(make())
+        Returns:
+            Of the part of each batch (inputs, targets): float32 or integers (batch, *input_shape), and (batch,
+            *target_shape). Of structured data (inputs, targets, weights), each as the data set has it.
+        """
+        split, spec = _require_numbered(splits.train, splits), splits.spec
 
+        def make() -> Generator[Batch, None, None]:
+            numbered = orders(split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size)
+            with _reader(split) as read:
+                for step, numbers in enumerate(numbered, first_step):
+                    rows, *others = _gather(split, part.of(numbers), read)
+                    crop = functools.partial(crop_at_random, spec=spec, seed=seed, step=step, part=part)
+                    yield finish(rows, splits, crop), *others
 
-def build_validation_dataset(
-    splits: Splits,
-    *,
-    batch_size: int,
-    split: SplitName = "validation",
-    view: int | None = None,
-    part: Part = WHOLE,
-    num_parts: int = 1,
-    place: Callable[[npt.NDArray[Any], int], Any] | None = None,
-) -> Any:
-    """Returns batches that hold every sample of a split once, in order, the last batch short; see the protocol.
+        batches, mesh = ahead(make()), self.find_mesh()
+        if mesh is None:
+            return batches
+        return (map_arrays(lambda array: mesh.put(array, global_batch_size), batch) for batch in batches)
 
-    Args:
-        splits: The data.
-        batch_size: Samples of a batch.
-        split: Which samples.
-        view: Which of the data's crops.
-        part: Of batches that divide; the others are whole.
-        num_parts: By which they must divide.
-        place: What is made of an array of a batch of so many samples; None: it stays as it is.
-    """
-    import keras
+    def build_validation_dataset(
+        self,
+        splits: Splits,
+        *,
+        batch_size: int,
+        split: SplitName = "validation",
+        view: int | None = None,
+        part: Part = WHOLE,
+    ) -> Any:
+        """Builds batches that hold every sample of a split once, in order, the last batch short.
 
-    chosen = _require_numbered(getattr(splits, split), splits)
+        Args:
+            splits: The data.
+            batch_size: Samples of a batch, for all replicas together.
+            split: Which samples; "test" only where the data set has them.
+            view: Which of the data's crops, from 0; None: the centre.
+            part: Of each batch, that this worker is fed with.
+        """
+        import keras
 
-    class Batches(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has no types
-        """Batches by number; here, since it is one of Keras's classes."""
+        chosen, mesh = _require_numbered(getattr(splits, split), splits), self.find_mesh()
 
-        def __init__(self, *, with_targets: bool = True) -> None:
-            super().__init__()
-            self.with_targets = with_targets
-            stack = contextlib.ExitStack()
-            self.read = stack.enter_context(_reader(chosen))
-            weakref.finalize(self, stack.close)  # Keras says when a pass is over, not that none is to come
+        class Batches(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has no types
+            """Batches by number; here, since it is one of Keras's classes."""
 
-        def __len__(self) -> int:
-            return math.ceil(chosen.num_samples / batch_size)
+            def __init__(self, *, with_targets: bool = True) -> None:
+                super().__init__()
+                self.with_targets = with_targets
+                stack = contextlib.ExitStack()
+                self.read = stack.enter_context(_reader(chosen))
+                weakref.finalize(self, stack.close)  # Keras says when a pass is over, not that none is to come
 
-        def __getitem__(self, number: int) -> Batch:
-            numbers = np.arange(number * batch_size, min((number + 1) * batch_size, chosen.num_samples))
-            divides = self.with_targets and not len(numbers) % num_parts  # what is predicted, every worker is to see
-            rows, *others = _gather(chosen, part.of(numbers) if divides else numbers, self.read)
-            inputs = _finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view))
-            batch = (inputs, *others) if self.with_targets else (inputs,)
-            return map_arrays(lambda array: place(array, len(numbers)), batch) if place else batch
+            def __len__(self) -> int:
+                return math.ceil(chosen.num_samples / batch_size)
 
-    return Batches()
+            def __getitem__(self, number: int) -> Batch:
+                numbers = np.arange(number * batch_size, min((number + 1) * batch_size, chosen.num_samples))
+                # What is predicted, every worker is to see.
+                divides = self.with_targets and not (mesh and len(numbers) % mesh.num_parts)
+                rows, *others = _gather(chosen, part.of(numbers) if divides else numbers, self.read)
+                inputs = finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view))
+                batch = (inputs, *others) if self.with_targets else (inputs,)
+                return map_arrays(lambda array: mesh.put(array, len(numbers)), batch) if mesh else batch
 
+        return Batches()
 
-def without_targets(dataset: Any) -> Any:
-    """Returns the inputs of a validation's batches alone."""
-    return type(dataset)(with_targets=False)
+    def without_targets(self, dataset: Any) -> Any:
+        """Returns the inputs of a validation's batches alone, for a prediction."""
+        return type(dataset)(with_targets=False)
 
+    def compile_draws(self, batches: Any) -> Callable[[int], None]:
+        """Returns what draws a number of batches, on the host, with as little Python in between as training has."""
 
-def compile_draws(batches: Iterator[Batch]) -> Callable[[int], None]:
-    """Returns what draws a number of batches."""
+        def draw(count: int) -> None:
+            for _ in range(count):
+                next(batches)
 
-    def draw(count: int) -> None:
-        for _ in range(count):
-            next(batches)
+        return draw
 
-    return draw
-
-
-def broken_samples_named(source: str, files: Sequence[str] = ()) -> AbstractContextManager[None]:
-    """Returns a context that does nothing: the error about a sample says which it is."""
-    return contextlib.nullcontext()
+    def broken_samples_named(self, source: str, files: Sequence[str] = ()) -> AbstractContextManager[None]:
+        """Turns the framework's error about data of a source or files into a DatasetError that says which is broken."""
+        return contextlib.nullcontext()  # the error about a sample says which it is
 
 
 def _require_numbered(split: Split | RecordSplit, splits: Splits) -> Split:
@@ -193,20 +207,37 @@ def _gather(split: Split, numbers: npt.NDArray[np.int64], read: Read) -> Batch:
     return read(inputs), *others
 
 
-def _finish(images: Any, splits: Splits, crop: Callable[..., npt.NDArray[Any]]) -> Any:
-    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled; integers stay integers."""
+def to_float32(images: Array) -> Array:
+    """Returns an array as float32, without a copy where it is."""
+    return images.astype(np.float32, copy=False)
+
+
+def finish(
+    images: Any,
+    splits: Splits,
+    crop: Callable[[Any], Any] = lambda images: images,
+    cast: Callable[[Any], Any] = to_float32,
+) -> Any:
+    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled; integers stay integers.
+
+    Args:
+        images: Arrays of NumPy's or tensors of a framework, which may be written over.
+        splits: What they are of.
+        crop: Cuts them.
+        cast: Makes float32 of them.
+    """
     spec = splits.spec
     if spec.is_fed_as_stored:
         return images
     if spec.mean != "image":  # what is not subtracted by the pixel is cropped first: bytes are faster copied
         images = crop(images)
-    images = images.astype(np.float32, copy=False)
+    images = cast(images)
     if splits.mean is not None:
         images -= splits.mean
     if spec.mean == "image":
         images = crop(images)
     if spec.input_scale != 1.0:
-        images *= np.float32(spec.input_scale)
+        images *= float(np.float32(spec.input_scale))
     return images
 
 

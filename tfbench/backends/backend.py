@@ -1,57 +1,112 @@
 """What the measuring process asks of a framework.
 
-A back end is a folder here with a module `backend` that holds a `Backend` named BACKEND, and a module `device_report`,
-which `tfbench devices` runs as a process of its own. Each of its parts is most simply a module whose functions are
-those of the protocol. What a framework is asked for once and tells of itself is data of `tfbench.records`; datasets,
-models, strategies and variables are the framework's own, and go through the worker as they are.
+A back end is a folder here with a module `backend` that holds a subclass of `Backend`. What it leaves as it is here is
+for one device, and for batches that NumPy makes. What a framework is asked for once and tells of itself is data of
+`tfbench.records`; datasets, models, strategies and variables are the framework's own, and go through the worker as they
+are.
 
 Loading a back end must not import its framework: a run is refused, and GPUs are hidden, before that.
 """
 
-import dataclasses
+import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy.typing as npt
 
+from tfbench.backends import keras_variables, one_device
+from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.peak import Kernels
-from tfbench.backends.placed import Placed
-from tfbench.backends.profiling import Call, Profiling
+from tfbench.backends.placed import GpuPeaks, Placed, Watch
+from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls
 from tfbench.backends.trace import Trace
-from tfbench.datasets.sources.splits import SplitName, Splits
-from tfbench.machine.usage import GpuMemory
+from tfbench.datasets.sources.splits import Splits
+from tfbench.errors import MeasurementError
+from tfbench.machine import gpus
+from tfbench.machine.environment import describe_environment
+from tfbench.machine.frameworks import Framework
+from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
-from tfbench.records.part import WHOLE, Part
-from tfbench.records.placement import Member, Placement, ReplicaCheck
+from tfbench.records.placement import Feed, Member, Placement, ReplicaCheck
 from tfbench.records.run import EffectiveSettings
 from tfbench.records.spread import Spread
 
 
-class Watch(Protocol):
-    """Sees where a step runs, from `with` until it is asked."""
+class Backend(ArrayFeeding, Kernels):
+    """A framework."""
 
-    def verify(self, placed: Placed, model: Any) -> None:
-        """Ends the watch, and makes sure that variables and step are on the devices asked for.
+    name: BackendName
 
-        Raises:
-            MeasurementError: They are elsewhere.
-        """
+    # What it is, and what it runs on.
 
+    def list_gpus(self) -> tuple[str, ...]:
+        """Returns what hardware the GPUs are that this process sees, by the framework's numbering."""
+        raise NotImplementedError
 
-class Placing(Protocol):
-    """Devices and strategies: what was asked for, what there is, what was really used."""
+    def describe_versions(self) -> dict[str, Any]:
+        """Returns its versions, as fields of `Environment`: its own by its name, that of CUDA by `NAME_cuda`."""
+        raise NotImplementedError
+
+    def collect_environment(self) -> Environment:
+        """Describes the machine and the versions in use; the framework has been imported."""
+        return describe_environment(**self.describe_versions())
+
+    def report_devices(self) -> Any:
+        """Returns what `tfbench devices` shows of it; takes the seconds that importing it takes."""
+        versions = self.describe_versions()
+        return Framework(
+            name=self.name, version=versions[self.name], cuda=versions[f"{self.name}_cuda"], gpus=self.list_gpus()
+        )
+
+    # What holds for the whole process.
+
+    def set_process_wide(self, training: TrainingConfig) -> None:
+        """Sets what the framework only takes before its first operation."""
+        raise NotImplementedError
+
+    def process_wide_settings(self) -> dict[str, object]:
+        """Returns settings, by what a user knows them as, that a user's own code must leave as they are."""
+        raise NotImplementedError
+
+    def read_settings(self, model: Any, training: TrainingConfig) -> EffectiveSettings:
+        """Reads back what framework and Keras will really do with a compiled model, but for `framework_variables`."""
+        import keras
+
+        visible = tuple(f"GPU:{index}" for index, _ in enumerate(self.list_gpus()))
+        common = {
+            "backend": keras.backend.backend(),
+            "precision": keras.config.dtype_policy().name,
+            "steps_per_execution": int(model.steps_per_execution),
+            "intra_op_threads": 0,
+            "inter_op_threads": 0,
+            "seed": training.seed,
+            "soft_device_placement": False,
+            "image_data_format": keras.config.image_data_format(),
+            "visible_gpus": visible,
+            "gpu_addresses": gpus.find_addresses(visible),
+            "xla_flags": "",
+            "onednn": "",
+        }
+        return EffectiveSettings(**common | self.read_own_settings(model, training))
+
+    def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
+        """Returns the settings that the framework alone can tell."""
+        raise NotImplementedError
+
+    # Devices and strategies: what was asked for, what there is, what was really used.
 
     def require_possible(self, config: DistributionConfig, training: TrainingConfig) -> None:
-        """Checks what can be checked before the framework is imported, and hides the GPUs from a run on the CPU.
+        """Checks what can be checked before the framework is imported, and hides from it the GPUs not asked for.
 
         Raises:
             DeviceError: The devices cannot be used, or the batch does not divide among them.
         """
+        one_device.hide_others(config, training)
 
-    def resolve(self, config: DistributionConfig, training: TrainingConfig, member: Member | None = None) -> Placed:
+    def resolve(self, config: DistributionConfig, training: TrainingConfig, member: Member | None = None) -> Any:
         """Makes exactly the devices ready that were asked for; nothing may have used the framework's devices before.
 
         Args:
@@ -59,11 +114,20 @@ class Placing(Protocol):
             training: Batch sizes.
             member: Which of several workers this process is; it then waits for the others.
 
+        Returns:
+            Them, as of `Placed`.
+
         Raises:
             DeviceError: A device is absent, or the batch does not divide among the replicas.
         """
+        gpu_names, title = self.list_gpus(), BACKEND_TITLES[self.name]
+        return one_device.resolve(config, training, framework=title, gpu_names=gpu_names, feed=self.feed_of)
 
-    def lay_out(self, placed: Placed, config: DistributionConfig, model: Any) -> Placed:
+    def feed_of(self, kind: str) -> Feed:
+        """Returns how batches get to a device of a kind, "cpu" or "gpu"."""
+        return "direct"
+
+    def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
         """Spreads a model, just compiled in the scope, over several devices, where its strategy does not by itself.
 
         Returns:
@@ -72,36 +136,39 @@ class Placing(Protocol):
         Raises:
             RecipeError: The recipe's layout does not fit the network.
         """
+        return placed
+
+    def count_replicas(self) -> int:
+        """Returns how many replicas a model has that is built in the scope that is entered now."""
+        return 1
+
+    def watch(self) -> AbstractContextManager[Watch]:
+        """Returns what sees where the first step runs; what has a place only needs to be looked at afterwards."""
+        return contextlib.nullcontext(self)
+
+    def verify(self, placed: Any, model: Any) -> None:
+        """Makes sure that what was trained is on the devices asked for; see `Watch`."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Waits until the devices have finished what they were given."""
+        raise NotImplementedError
+
+    # Several devices, of one process or of several.
 
     def gather_figures(self, figures: Sequence[float]) -> list[list[float]]:
         """Returns the figures of every worker, in their order; each of them has to ask at the same time."""
-
-    def tells_exchange(self, placement: Placement) -> bool:
-        """Says whether a trace tells what devices placed like this exchange."""
-
-    def trace_exchange(self, work: Call) -> float | None:
-        """Returns for how many seconds this worker's devices were in collectives while something was done, on average.
-
-        None: nothing was found in the trace.
-        """
+        return [list(figures)]
 
     def lost_workers_named(self) -> AbstractContextManager[None]:
         """Returns a context that turns the framework's error about another worker into a MeasurementError.
 
         Entered before the framework is imported.
         """
+        return contextlib.nullcontext()
 
     def leave(self) -> None:
         """Waits for all workers to be done, so that none ends while another still needs it."""
-
-    def count_replicas(self) -> int:
-        """Returns how many replicas a model has that is built in the scope that is entered now."""
-
-    def watch(self) -> AbstractContextManager[Watch]:
-        """Returns what sees where the first step runs."""
-
-    def synchronize(self) -> None:
-        """Waits until the devices have finished what they were given."""
 
     def check_replicas(
         self, model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement
@@ -109,80 +176,47 @@ class Placing(Protocol):
         """Holds a first step of several devices against that of one, and takes it back.
 
         Args:
-            model: Built in the scope, and laid out.
-            build_one: Builds the same model once more, for one device; called outside of the scope.
-            batches: A data set, as of `Feeding.build_training_dataset`.
+            model: Built in the scope, and laid out; with a snapshot's values already, if there is one.
+            build_one: Builds and compiles the same model once more, for one device; called outside of the scope. Where
+                it raises, as code of the user's may at its second call, gradients are not compared.
+            batches: A data set, as of `build_training_dataset`.
             placement: Of the run.
         """
+        raise NotImplementedError
 
     def require_as_one(self, check: ReplicaCheck, placement: Placement) -> None:
         """Raises MeasurementError unless the devices train as one does."""
+        if check.faults:
+            sums = f" with cross_device_ops = {placement.cross_device_ops}" if placement.cross_device_ops else ""
+            message = (
+                f"{placement.strategy} on {', '.join(placement.devices)}{sums} does not train as one "
+                f"{'replica' if sums else 'device'} does: {'; '.join(check.faults)}. Nothing was measured."
+            )
+            raise MeasurementError(f"{message} {self.suggest_mend(check, placement)}".rstrip())
+
+    def suggest_mend(self, check: ReplicaCheck, placement: Placement) -> str:
+        """Returns what to do where devices do not train as one does."""
+        raise NotImplementedError
 
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
         """Reads back where the parts of a model lie, and what moves between devices in a step; None: nothing is told.
 
         Args:
             model: Laid out.
-            draw: Builds batches, as `Feeding.build_training_dataset` does.
+            draw: Builds batches, as `build_training_dataset` does.
         """
+        return None
 
+    def tells_exchange(self, placement: Placement) -> bool:
+        """Says whether a trace tells what devices placed like this exchange."""
+        return False
 
-class Feeding(Protocol):
-    """From stored samples to the batches that training and validation are fed with, as Keras takes them."""
+    def trace_exchange(self, work: Call) -> float | None:
+        """Returns for how many seconds this worker's devices were in collectives while something was done, on average.
 
-    def require_readable(self, splits: Splits) -> None:
-        """Raises DatasetError if samples of any split cannot be read on the way to this framework."""
-
-    def build_training_dataset(
-        self, splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0, part: Part = WHOLE
-    ) -> Any:
-        """Builds an endless stream of full batches, whose order depends on the seed and the step alone.
-
-        Args:
-            splits: The data.
-            global_batch_size: Samples of a batch, for all replicas together.
-            seed: Of the order, the crops and the mirrors.
-            first_step: Steps already done: the stream begins with the batch that would come next.
-            part: Of each batch, that this worker is fed with.
+        None: nothing was found in the trace.
         """
-
-    def build_validation_dataset(
-        self,
-        splits: Splits,
-        *,
-        batch_size: int,
-        split: SplitName = "validation",
-        view: int | None = None,
-        part: Part = WHOLE,
-    ) -> Any:
-        """Builds batches that hold every sample of a split once, in order, the last batch short.
-
-        Args:
-            splits: The data.
-            batch_size: Samples of a batch, for all replicas together.
-            split: Which samples.
-            view: Which of the data's crops, from 0; None: the centre.
-            part: Of each batch, that this worker is fed with.
-        """
-
-    def without_targets(self, dataset: Any) -> Any:
-        """Returns the inputs alone, for a prediction."""
-
-    def count_ahead(self, splits: Splits, global_batch_size: int) -> int:
-        """Returns how many training batches are ready, at most, where nothing took one for a while."""
-
-    def most_ahead(self) -> tuple[int, int]:
-        """Returns how many batches of any data are ready, and in the making, at most."""
-
-    def compile_draws(self, batches: Any) -> Callable[[int], None]:
-        """Returns what draws a number of batches, on the host, with as little Python in between as training has."""
-
-    def broken_samples_named(self, source: str, files: Sequence[str] = ()) -> AbstractContextManager[None]:
-        """Turns the framework's error about data of a source or files into a DatasetError that says which is broken."""
-
-
-class Resident(Protocol):
-    """Training from samples that lie on the device."""
+        return None
 
     def build_resident_training(
         self,
@@ -196,8 +230,8 @@ class Resident(Protocol):
     ) -> Any:
         """Copies the training samples to the device, and gives a model a training function that takes them there.
 
-        The order of the samples is that of `Feeding.build_training_dataset`. An epoch's last execution does the steps
-        that are left of it.
+        The order of the samples is that of `build_training_dataset`. An epoch's last execution does the steps that are
+        left of it.
 
         Args:
             model: Compiled, of one replica.
@@ -214,56 +248,57 @@ class Resident(Protocol):
             DatasetError: As of `resident_samples.require_in_memory`.
             DeviceError: They do not fit on the device.
         """
+        raise NotImplementedError
 
-
-class Variables(Protocol):
-    """What training changes, for snapshots and for the state that recurrent layers carry from batch to batch."""
+    # What training changes, for snapshots and for the state that recurrent layers carry from batch to batch.
 
     def training_variables(self, model: Any) -> list[Any]:
         """Returns all that training changes in a compiled model, in an order that a model built again has too.
 
         Each has a shape and a type, and a method `assign`.
         """
+        return keras_variables.training_variables(model)
 
     def carried_states(self, model: Any) -> list[Any]:
         """Returns the variables of the state that recurrent layers carry from batch to batch, of all replicas."""
+        return keras_variables.carried_states(model)
 
     def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
         """Returns the value of a variable; of several replicas, that of the first."""
+        return keras_variables.to_numpy(variable)
 
+    # Memory as the framework counts it.
 
-class Settings(Protocol):
-    """What holds for the whole process, and what was made of it."""
-
-    def set_process_wide(self, training: TrainingConfig) -> None:
-        """Sets what the framework only takes before its first operation."""
-
-    def read_settings(self, model: Any, training: TrainingConfig) -> EffectiveSettings:
-        """Reads back what framework and Keras will really do with a compiled model, but for `framework_variables`."""
-
-    def process_wide_settings(self) -> dict[str, object]:
-        """Returns settings, by what a user knows them as, that a user's own code must leave as they are."""
-
-
-class Machine(Protocol):
-    """What the framework says of itself and of what it runs on."""
-
-    def collect_environment(self) -> Environment:
-        """Describes the machine and the versions in use; the framework has been imported."""
-
-
-class Memory(Protocol):
-    """Memory as the framework counts it."""
-
-    def watch_gpus(self, names: Sequence[str]) -> GpuMemory:
+    def watch_gpus(self, names: Sequence[str]) -> GpuPeaks:
         """Returns what reads the peaks of these GPUs, as of `Placed.gpu_names`."""
+        return GpuPeaks(names, self.read_peak, self.forget_peak)
+
+    def read_peak(self, name: str) -> int | None:
+        """Returns the most bytes in use on a GPU since `forget_peak`; None: nothing counts them."""
+        raise NotImplementedError
+
+    def forget_peak(self, name: str) -> None:
+        """Lets the peak of a GPU begin anew, where that is possible."""
 
     def explain_exhaustion(self, error: Exception) -> str | None:
         """Returns what an error says of memory that could not be had; None for an error of another kind."""
+        raise NotImplementedError
 
+    # A step taken apart.
 
-class Tracing(Protocol):
-    """The framework's own trace of its operations."""
+    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
+        """Takes some batches of a recipe's endless stream for profiles of its step."""
+        raise NotImplementedError
+
+    def build_step(self, model: Any, batches: Any, placed: Placed) -> StepCalls:
+        """Takes the step of a compiled model apart.
+
+        Args:
+            model: Built in the scope of one replica.
+            batches: As of `build_batches`.
+            placed: Where it runs.
+        """
+        raise NotImplementedError
 
     def trace(self, work: Call, folder: Path | None = None) -> Trace:
         """Does something with the framework's profiler on.
@@ -275,26 +310,12 @@ class Tracing(Protocol):
         Raises:
             MeasurementError: No operation was recorded.
         """
+        raise NotImplementedError  # recipes are refused that ask it of JAX, whose operations nothing tells apart
 
     def mark_steps(self, call: Call) -> Call:
         """Returns a call that is marked as a step in a trace, however many steps it does."""
+        raise NotImplementedError
 
     def part_of(self, name: str) -> tuple[int, str]:
         """Returns to which phase, by its number, and to which part of it an operation of a profiled step belongs."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Backend:
-    """A framework, in parts."""
-
-    name: str
-    placement: Placing
-    feeding: Feeding
-    resident: Resident
-    variables: Variables
-    settings: Settings
-    environment: Machine
-    memory: Memory
-    kernels: Kernels
-    profiling: Profiling
-    tracing: Tracing | None = None  # None: its operations cannot be told apart
+        raise NotImplementedError

@@ -1,15 +1,15 @@
-"""A first step of several devices beside that of one: how far gradients and updates are apart, and may be.
+"""A first step of several devices beside that of one: how far the gradients are apart, and may be.
 
 Tolerances: one replica computes a gradient twice, from losses of different scale, so that both differ by rounding
 alone, whatever the precision and the order of sums in its kernels. What several replicas differ by was seen to be less
 than that in float32, bfloat16 and float16. A weight may differ by `_TIMES_ROUNDING` times as much (its own, or that of
-all), and by `_FLOOR` in any case: sums of n terms in another order differ by about sqrt(n) 2^-24, which is 2^-12 for 16
+all), and by `FLOOR` in any case: sums of n terms in another order differ by about sqrt(n) 2^-24, which is 2^-12 for 16
 million. A replica of 64 that is left out is 2^-6.
 """
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +21,9 @@ Array = npt.NDArray[Any]
 Gradients = dict[int, Array]  # by the index of a trainable weight; one without a gradient is left out
 
 OTHER_SCALE = 0.75  # of the loss that the gradient is computed from a second time, and divided by: rounded otherwise
-_FLOOR = 2.0**-10
+FLOOR = 2.0**-10
 _TIMES_ROUNDING = 8
 _OF_WHOLE = 2.0**-20  # of the gradient of all weights, by which that of any may differ: sixteen roundings in float32
-_OF_VALUE = 2.0**-12  # of a weight, added to its update's size: so four roundings of the weight are within `_FLOOR`
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,72 +71,34 @@ def norm(array: Array) -> float:
     return float(np.linalg.norm(array.astype(np.float64, copy=False)))
 
 
-def compare_gradients(reference: Reference, found: Gradients, names: Sequence[str]) -> Iterator[Deviation]:
-    """Yields for each weight how far its gradient is from that of one replica, relative to a part's gradient."""
+def find_farthest(reference: Reference, found: Gradients, names: Sequence[str]) -> Deviation:
+    """Returns how far the gradient farthest beyond, or next to, its tolerance is from that of one replica."""
     whole = math.hypot(*reference.sizes.values())
     nothing = np.zeros(())
-    for index in reference.gradients.keys() | found.keys():
+
+    def measure(index: int) -> Deviation:
         expected = reference.gradients.get(index, nothing)
-        size = reference.sizes.get(index, 0.0) + whole * _OF_WHOLE / _FLOOR or 1.0
+        size = reference.sizes.get(index, 0.0) + whole * _OF_WHOLE / FLOOR or 1.0
         rounding = max(reference.rounding, reference.noises.get(index, 0.0) / size)
         distance = norm(found.get(index, nothing) - expected)
-        yield Deviation(names[index], distance / size, max(_FLOOR, _TIMES_ROUNDING * rounding))
+        return Deviation(names[index], distance / size, max(FLOOR, _TIMES_ROUNDING * rounding))
+
+    deviations = map(measure, reference.gradients.keys() | found.keys())
+    return max(deviations, key=lambda one: math.inf if math.isnan(one.value) else one.value / one.tolerance)
 
 
-def compare_updates(
-    names: Sequence[str], before: Sequence[Array], after: Sequence[Array], found: Sequence[Sequence[Array]]
-) -> Iterator[Deviation]:
-    """Yields for each weight and variable of the optimizer how far it is, in any replica, from that of one replica.
-
-    Args:
-        names: Of the variables.
-        before: Their values before the step.
-        after: What one replica makes of them.
-        found: What each of several replicas made of them.
-    """
-    for index, (name, old, new) in enumerate(zip(names, before, after, strict=True)):
-        if not np.isfinite(new).all():
-            continue  # too high a learning rate, which one replica does not survive either
-        size = norm(new - old) + norm(new) * _OF_VALUE or 1.0
-        yield Deviation(name, max(norm(values[index] - new) for values in found) / size, _FLOOR)
-
-
-def conclude(
-    check: ReplicaCheck, reference: Reference, gradients: Iterable[Deviation], updates: Iterable[Deviation]
-) -> ReplicaCheck:
-    """Returns a check with what came of gradients and updates."""
-    gradient, update = _farthest(gradients), _farthest(updates)
+def conclude(check: ReplicaCheck, reference: Reference, farthest: Deviation) -> ReplicaCheck:
+    """Returns a check with what came of the gradients."""
+    fault = (
+        f"the gradients of the first step differ by up to {farthest.value:.3g} of their size from what one replica "
+        f"computes of the same batch and weights (tolerance {farthest.tolerance:.2g}, weight {farthest.weight})"
+    )
     return dataclasses.replace(
         check,
-        compared=(*check.compared, "gradients", "update"),
+        compared=(*check.compared, "gradients"),
         rounding=reference.rounding,
-        weight=gradient.weight,
-        deviation=_finite(gradient.value),
-        tolerance=gradient.tolerance,
-        updated_weight=update.weight,
-        update_deviation=_finite(update.value),
-        update_tolerance=update.tolerance,
-        faults=(*check.faults, *_find_faults(gradient, update)),
+        weight=farthest.weight,
+        deviation=farthest.value if math.isfinite(farthest.value) else None,
+        tolerance=farthest.tolerance,
+        faults=(*check.faults, fault) if farthest.is_too_far else check.faults,
     )
-
-
-def _farthest(deviations: Iterable[Deviation]) -> Deviation:
-    """Returns the deviation that is farthest beyond, or next to, its tolerance."""
-    return max(deviations, key=lambda found: math.inf if math.isnan(found.value) else found.value / found.tolerance)
-
-
-def _find_faults(gradient: Deviation, update: Deviation) -> Iterator[str]:
-    if gradient.is_too_far:
-        yield (
-            f"the gradients of the first step differ by up to {gradient.value:.3g} of their size from what one replica "
-            f"computes of the same batch and weights (tolerance {gradient.tolerance:.2g}, weight {gradient.weight})"
-        )
-    if update.is_too_far:
-        yield (
-            f"the first update differs by up to {update.value:.3g} of its size from what one replica makes of the same "
-            f"gradients (tolerance {update.tolerance:.2g}, {update.weight})"
-        )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -3,11 +3,10 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, NoReturn
+from typing import Any
 
-from tfbench.backends.placed import Placed
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.hardware import cpu_model
@@ -149,40 +148,3 @@ def require_on(placed: Any, kinds: Iterable[str], what: str) -> None:
         raise MeasurementError(
             f"{what} on {', '.join(found) or 'no device'}, asked for was {placed.placement.devices[0]}."
         )
-
-
-def refuse_replicas(*_arguments: Any, **_options: Any) -> NoReturn:
-    """Raises: there is one replica, which is never held against another."""
-    raise DeviceError("there is but one replica. Use another back end for several.")
-
-
-def lay_out(placed: Placed, config: DistributionConfig, model: Any) -> Placed:
-    """Returns the device: a model is on it already."""
-    return placed
-
-
-def read_spread(model: Any, draw: Callable[[], Any]) -> None:
-    """Returns None: nothing lies in parts."""
-
-
-def gather_figures(figures: Sequence[float]) -> list[list[float]]:
-    """Returns the figures of the one worker there is."""
-    return [list(figures)]
-
-
-def tells_exchange(placement: Placement) -> bool:
-    """Returns False: one device exchanges nothing."""
-    return False
-
-
-def trace_exchange(work: Callable[[], None]) -> None:
-    """Returns None: one device exchanges nothing."""
-
-
-def lost_workers_named() -> AbstractContextManager[None]:
-    """Returns a context that does nothing: there is no other worker."""
-    return contextlib.nullcontext()
-
-
-def leave() -> None:
-    """Does nothing: there is no other worker."""

@@ -4,7 +4,6 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from tfbench.machine.usage import read_counters
 from tfbench.records.machine import PeakCheck
@@ -31,18 +30,21 @@ Sizes = tuple[int, int, int]  # of a product of matrices: rows, what both factor
 Run = Callable[[int], None]  # does so many calls, and waits for the devices
 
 
-class Kernels(Protocol):
+class Kernels:
     """What a back end computes on devices, as it names them, to see how fast they are."""
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns what multiplies random matrices, `chain` products in a row in a call, on all devices at once.
 
         The first one is of `sizes`; then there and back again, so that each is one of these sizes. Numbers are random,
-        since products of equal ones take less power, and so run at a higher clock.
+        since products of equal ones take less power, and so run at a higher clock: normal ones with a variance of one
+        by the number of rows, with which a product's values are as large as its factors'.
         """
+        raise NotImplementedError
 
     def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
         """Returns what adds an array of `size` float32 to another, in place, so many times in a call."""
+        raise NotImplementedError
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)

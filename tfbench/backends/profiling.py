@@ -1,9 +1,11 @@
-"""What the measuring process asks of a framework for the profile of a step."""
+"""A step taken apart for a profile: the batches that it is fed with, and what it is made of as functions."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
 
-from tfbench.backends.placed import Placed
+from tfbench.backends.array_feeding import Batch, ahead
+from tfbench.datasets.sources.splits import list_arrays, map_arrays
 from tfbench.records.profile import ProfiledLayer
 
 Call = Callable[[], None]
@@ -16,8 +18,27 @@ def count_at_hand(batch_bytes: int) -> int:
     return max(2, min(_POOL_BATCHES, _POOL_BYTES // batch_bytes))
 
 
-class ProfiledBatches(Protocol):
-    """Some batches of a recipe's data, at hand on the device of the run, over and over."""
+class ProfiledBatches:
+    """Some batches of a recipe's data, at hand on the device of the run, over and over.
+
+    Args:
+        dataset: The recipe's own endless stream of batches, as NumPy makes them.
+        put: Brings an array of a batch to the device of the run.
+        iterate: From a stream of batches to the iterator that `fit` makes of it.
+    """
+
+    def __init__(
+        self, dataset: Generator[Batch, None, None], *, put: Callable[[Any], Any], iterate: Callable[[Any], Any]
+    ) -> None:
+        self._dataset, self._iterate = dataset, iterate
+        first = next(dataset)
+        num = count_at_hand(sum(array.nbytes for array in list_arrays(first)))
+        self.on_host: Sequence[Batch] = [first, *itertools.islice(dataset, num - 1)]
+        self._on_device = [map_arrays(put, batch) for batch in self.on_host]
+
+    def cycle(self) -> Iterator[Any]:
+        """Yields batches on the device, without end."""
+        return itertools.cycle(self._on_device)
 
     def iterator(self, *, num_ahead: int = 0) -> Any:
         """Returns an iterator as Keras's training function takes it: of batches on the host, without any work.
@@ -25,65 +46,107 @@ class ProfiledBatches(Protocol):
         Args:
             num_ahead: Batches that a thread has ready, as in an input pipeline; 0: there is no such thread.
         """
+        batches = _repeat(self.on_host)
+        return self._iterate(ahead(batches, num_ahead) if num_ahead else batches)
 
     def pipeline(self) -> Any:
         """Returns an iterator as Keras's training function takes it, of the recipe's own input pipeline."""
+        return self._iterate(self._dataset)
 
     def draw_call(self) -> Call:
         """Returns what waits for the input pipeline's next batch."""
 
+        def call() -> None:
+            next(self._dataset)
+
+        return call
+
     def copy_call(self) -> Call | None:
         """Returns what copies a batch from the host to the device, and waits for it; None: no step does that."""
+        return None  # Keras's iterators bring a batch to the device, so that taking one is all that a step does
 
 
-class StepCalls(Protocol):
+class StepCalls:
     """A compiled model's step and what it is made of, as functions without arguments.
 
     Each waits until the device has done it; Keras's own does so if it is asked to.
     """
 
-    model: Any
+    def __init__(self, model: Any, batches: Any) -> None:
+        from tfbench.models.structure.graph import walk
+
+        self.model, self.batches, self.calls = model, batches, list(walk(model))
 
     @property
     def num_layers(self) -> int:
         """Uses of a layer."""
+        return len(self.calls)
 
     @property
     def why_not_apart(self) -> str:
         """Why its layers cannot be told apart; "": they can."""
+        raise NotImplementedError
+
+    def build(self, upto: str) -> Callable[..., Any]:
+        """Returns a function of inputs and targets, compiled as Keras's is: the step up to a phase.
+
+        Every function is given the same variables, used or not, so that calling one costs the same as another.
+
+        Args:
+            upto: "dispatch" for one that does nothing, "forward", "backward" or "update".
+        """
+        raise NotImplementedError
+
+    def run(self, upto: str, function: Callable[..., Any], x: Any, y: Any) -> Any:
+        """Calls what `build` returned."""
+        return function(x, y)
+
+    def train(self, iterator: Any) -> Any:
+        """Calls Keras's training function, and returns what is to be waited for."""
+        raise NotImplementedError
+
+    def wait(self, result: Any) -> None:
+        """Waits until the device has what a call returned."""
+        raise NotImplementedError
 
     def call(self, upto: str) -> Call:
-        """Returns one call of the step up to "dispatch", "forward", "backward" or "update"."""
+        """Returns one call of the step up to a phase."""
+        function, cycle = self.build(upto), self.batches.cycle()
+        return lambda: self.wait(self.run(upto, function, *next(cycle)))
 
     def keras_call(self, iterator: Any, *, waits: bool = False) -> tuple[Call, int]:
         """Returns one call of Keras's training function, and the steps that it does.
 
         Args:
             iterator: Of its batches.
-            waits: Whether it ends as calls of phases do.
+            waits: Whether it ends as calls of phases do, so that it differs from them by what it does, and not by what
+                the host does beside a device; `fit` does not wait for each step.
         """
 
+        def call() -> None:
+            result = self.train(iterator)
+            if waits:
+                self.wait(result)
+
+        return call, int(self.model.steps_per_execution)
+
     def take_call(self, iterator: Any) -> Call:
-        """Returns one call of a function that takes a batch of an iterator, as Keras's does, and nothing else."""
+        """Returns one call of a function that does nothing, with a batch of an iterator taken as Keras's own is."""
+        function = self.build("dispatch")
+        return lambda: self.wait(self.run("dispatch", function, *next(iterator)))
 
     def restore(self) -> None:
         """Gives all variables the values of the beginning, those of metrics included."""
+        raise NotImplementedError
 
     def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
         """Returns the layers; none where they cannot be told apart."""
+        from tfbench.models.structure.layer_costs import describe_calls
+
+        return [] if self.why_not_apart else describe_calls(self.calls, self.model.trainable_variables, batch_size)
 
 
-class Profiling(Protocol):
-    """A step taken apart."""
-
-    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
-        """Takes some batches of a recipe's endless stream for profiles of its step."""
-
-    def build_step(self, model: Any, batches: Any, placed: Placed) -> StepCalls:
-        """Takes the step of a compiled model apart.
-
-        Args:
-            model: Built in the scope of one replica.
-            batches: As of `build_batches`, of this back end.
-            placed: Where it runs.
-        """
+def _repeat(batches: Sequence[Batch]) -> Generator[Batch, None, None]:
+    """Yields batches over and over; a generator, since Keras takes no other kind of iterator."""
+    while True:
+        yield from batches

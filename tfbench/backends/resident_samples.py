@@ -1,12 +1,14 @@
 """Training from samples that lie on the device: what is the same for every back end, and their order by NumPy."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tfbench import backends
 from tfbench.backends import array_feeding
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import Split, Splits
@@ -48,13 +50,12 @@ def require_plain_fit(model: Any) -> None:
 
 
 @contextlib.contextmanager
-def too_many_named(split: Split, placed: Placed, is_exhaustion: Callable[[Exception], object]) -> Iterator[None]:
+def too_many_named(split: Split, placed: Placed) -> Iterator[None]:
     """Turns the framework's error about samples that do not fit on the device into one that says what to do.
 
     Args:
         split: The samples, which are copied meanwhile.
         placed: Where to.
-        is_exhaustion: Says of an error whether it is about memory.
 
     Raises:
         DeviceError: They do not fit.
@@ -62,7 +63,7 @@ def too_many_named(split: Split, placed: Placed, is_exhaustion: Callable[[Except
     try:
         yield
     except Exception as error:
-        if not is_exhaustion(error):
+        if not backends.current().explain_exhaustion(error):
             raise
         size = split.nbytes / 2**30
         raise DeviceError(
@@ -78,19 +79,9 @@ def build_finish(splits: Splits) -> Callable[[Any], Any]:
     """
     from keras import ops
 
-    mean = None if splits.mean is None else ops.convert_to_tensor(splits.mean)
-    scale = float(np.float32(splits.spec.input_scale))
-
-    if splits.spec.is_fed_as_stored:
-        return lambda rows: rows
-
-    def finish(rows: Any) -> Any:
-        inputs = ops.cast(rows, "float32")
-        if mean is not None:
-            inputs = inputs - mean
-        return inputs * scale if scale != 1.0 else inputs
-
-    return finish
+    if splits.mean is not None:
+        splits = dataclasses.replace(splits, mean=ops.convert_to_tensor(splits.mean))
+    return lambda rows: array_feeding.finish(rows, splits, cast=lambda rows: ops.cast(rows, "float32"))
 
 
 def number_blocks(
@@ -98,7 +89,7 @@ def number_blocks(
 ) -> Generator[npt.NDArray[np.int32], None, None]:
     """Yields which rows of the stored samples the steps take, several steps at a time, without end.
 
-    In the order of `array_feeding.build_training_dataset`.
+    In the order of `ArrayFeeding.build_training_dataset`.
 
     Args:
         splits: The data.

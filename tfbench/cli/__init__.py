@@ -38,19 +38,30 @@ class _Commands(click.Group):
         command = importlib.import_module(f"{__name__}.{module_name}").command
         return command if isinstance(command, click.Command) else None
 
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        with _reader_may_go():  # of --help and --version
+            return super().make_context(*args, **more)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with _reader_may_go():
             return super().invoke(ctx)
-        except BrokenPipeError as error:  # Click would end with 1, as if a run had failed
-            if not _is_of_echo(error):
-                raise
-            _close_stdout()
-            return ExitCode.PIPE_CLOSED
+
+
+@contextlib.contextmanager
+def _reader_may_go() -> Iterator[None]:
+    """Ends silently once nobody reads stdout any more, where Click would end with 1, as if a run had failed."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        if not _is_of_echo(error):
+            raise
+        _close_stdout()
+        raise click.exceptions.Exit(ExitCode.PIPE_CLOSED) from error
 
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
     epilog="Exit codes: 0 done, 1 a run failed, 2 usage, recipe, device or data error, 3 a regression was found, "
     "130 interrupted, by Ctrl-C, SIGTERM or SIGHUP, 141 the reader of the output has gone.",
 )

@@ -1,4 +1,4 @@
-"""What the shell completes: recipes, their keys, runs, sweeps, back ends, strategies and devices."""
+"""What the shell completes beside choices: recipes, their keys, runs, sweeps, modes and devices."""
 
 import os
 import warnings
@@ -9,14 +9,6 @@ import click
 from click.shell_completion import CompletionItem, split_arg_string
 
 _NEWEST = "@last"
-_STRATEGIES = {
-    "default": "plain Keras, one device",
-    "one_device": "OneDeviceStrategy, on tensorflow",
-    "mirrored": "a copy of the network a device",
-    "multi_worker": "a copy a device of each of several processes",
-    "model": "weights cut, a part a device, on jax",
-    "hybrid": "batches and weights cut, on jax",
-}
 
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -47,32 +39,20 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     """Returns the keys that --set takes, each with its value in the recipe; without one, those of all recipes."""
     from tfbench.errors import TfbenchError
     from tfbench.recipe import files
-    from tfbench.recipe.tables import SECTIONS, list_values, to_tables
+    from tfbench.recipe.tables import list_values, to_tables
 
     recipe = ctx.params.get("recipe") or _typed_recipe()
     try:
         tables = to_tables(files.load_recipe(files.find_recipe(recipe or "mnist_mlp")))
     except TfbenchError:  # a recipe that is not valid says so when it is run
         return []
-    sections = ["model", "dataset", *SECTIONS] if recipe else [*SECTIONS]
-    values = list_values({name: tables[name] for name in sections if name != "recipe"})
+    left_out = {"recipe", "sweep", "reference", *(() if recipe else ("model", "dataset"))}
+    values = list_values({name: table for name, table in tables.items() if name not in left_out})
     return [
         CompletionItem(f"{key}=", help=f"now {'unset' if value is None else value}")
         for key, value in values.items()
         if key.startswith(incomplete)
     ]
-
-
-def complete_backend(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the back ends."""
-    from tfbench.recipe.abilities import BACKEND_TITLES
-
-    return [CompletionItem(name, help=title) for name, title in BACKEND_TITLES.items() if name.startswith(incomplete)]
-
-
-def complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the strategies, each with what it does."""
-    return [CompletionItem(name, help=text) for name, text in _STRATEGIES.items() if name.startswith(incomplete)]
 
 
 def complete_modes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

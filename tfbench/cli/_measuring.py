@@ -1,20 +1,16 @@
 """What the commands that measure have in common: their options, and what is asked for by them."""
 
-import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-import click
-
-from tfbench.cli._completion import complete_backend, complete_devices, complete_strategy
-from tfbench.cli._options import allow_code_option, format_option, set_option
-from tfbench.cli._store import open_store, store_option, tracking_uri_option
-from tfbench.cli._units import DURATION, MEMORY
+from tfbench.cli import _options as options
+from tfbench.cli._store import open_store
 
 if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
+    from tfbench.runs.limits import RunLimits
     from tfbench.store.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,82 +31,32 @@ _KEYS = {
     "price_per_hour": "cost.price_per_hour",
 }
 
-
-class Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on only
-    """A number as it was typed; whether it may have a fraction is for the recipe's own check to say."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        """Reads "20", "2e3" or "0.5", and numbers out of the user's settings."""
-        with contextlib.suppress(ValueError):
-            return int(str(value))  # of a number, it would cut off the fraction
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a number", param, ctx)
-
-
-strategy_option = click.option(
-    "--strategy",
-    metavar="NAME",
-    shell_complete=complete_strategy,
-    help="default (plain Keras, one device), one_device, mirrored (a copy a device), multi_worker (several processes), "
-    "model (weights cut) or hybrid (weights and batches cut).",
-)
-devices_option = click.option(
-    "--devices",
-    metavar="LIST",
-    shell_complete=complete_devices,
-    help="For example cpu:0 or gpu:0,gpu:2; gpu alone means every GPU.",
-)
-global_batch_size_option = click.option(
-    "--global-batch-size", metavar="N", type=Number(), help="Samples of a step, over all replicas."
-)
-
-backend_option = click.option(
-    "--backend",
-    metavar="NAME",
-    shell_complete=complete_backend,
-    help="Train with tensorflow, jax or torch. [default: the recipe's, tensorflow]",
-)
-
 _MEASURING_OPTIONS = (
-    backend_option,
-    click.option(
-        "--data", metavar="KIND", help="real, or synthetic: made from the seed, same shapes and sizes, no download."
-    ),
-    click.option(
-        "--data-dir",
-        type=click.Path(path_type=Path),
-        envvar="TFBENCH_DATA_DIR",
-        show_envvar=True,
-        help="Folder of data: tensorflow-datasets' (otherwise its own default folder), or the publisher's files.",
-    ),
-    set_option,
-    allow_code_option,
-    store_option,
-    tracking_uri_option,
-    click.option("--experiment", help="MLflow experiment. [default: tfbench]"),
-    click.option(
-        "--no-mlflow", is_flag=True, help="Skip MLflow for now; saves seconds, and `tfbench recover` catches up."
-    ),
-    format_option,
-)
-_LIMIT_OPTIONS = (
-    click.option("--run-timeout", metavar="TIME", type=DURATION, help="End a run that takes longer, such as 5m."),
-    click.option("--memory-limit", metavar="SIZE", type=MEMORY, help="End a run that takes more memory, such as 4GiB."),
+    options.backend_option,
+    options.data_option,
+    options.data_dir_option,
+    options.set_option,
+    options.allow_code_option,
+    options.run_timeout_option,
+    options.memory_limit_option,
+    options.store_option,
+    options.tracking_uri_option,
+    options.experiment_option,
+    options.no_mlflow_option,
+    options.format_option,
 )
 
 
 class Measuring(NamedTuple):
-    """What the options of `measuring_options` were given."""
+    """What the options of `measures` were given."""
 
     backend: str | None
     data: str | None
     data_dir: Path | None
     overrides: tuple[str, ...]
     allows_code: bool
+    run_timeout: float | None  # seconds
+    memory_limit: float | None  # bytes
     store_root: Path
     tracking_uri: str | None
     experiment: str | None
@@ -126,6 +72,20 @@ class Measuring(NamedTuple):
     def store(self) -> "Store":
         """Where runs are kept."""
         return open_store(self.store_root)
+
+    @property
+    def limits(self) -> "RunLimits":
+        """Of each run."""
+        from tfbench.runs.limits import RunLimits
+
+        memory = None if self.memory_limit is None else int(self.memory_limit)
+        return RunLimits(timeout_seconds=self.run_timeout, memory_bytes=memory)
+
+    @property
+    def plan_limits(self) -> dict[str, Any]:
+        """The same, as the plan of a sweep has them."""
+        limits = self.limits
+        return {"run_timeout_seconds": limits.timeout_seconds, "memory_limit_bytes": limits.memory_bytes}
 
     def read_values(self, direct: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Returns recipe keys and the values that the command line gave them.
@@ -173,24 +133,12 @@ class Measuring(NamedTuple):
         )
 
 
-class Limits(NamedTuple):
-    """What the options of `limit_options` were given."""
-
-    run_timeout: float | None  # seconds
-    memory_limit: float | None  # bytes
-
-
-def measuring_options(command: F) -> F:
+def measures(command: F) -> F:
     """Adds what every command that measures takes; the command gets it together as `measuring`."""
     return add_options(command, _MEASURING_OPTIONS, "measuring", Measuring)
 
 
-def limit_options(command: F) -> F:
-    """Adds the limits of a single run; the command gets them together as `limits`."""
-    return add_options(command, _LIMIT_OPTIONS, "limits", Limits)
-
-
-def add_options(command: F, options: tuple[Callable[[F], F], ...], name: str, kind: Any) -> F:
+def add_options(command: F, added: tuple[Callable[[F], F], ...], name: str, kind: Any) -> F:
     """Adds options, which the command gets together as `name`, a named tuple of `kind`."""
 
     @functools.wraps(command)
@@ -198,10 +146,7 @@ def add_options(command: F, options: tuple[Callable[[F], F], ...], name: str, ki
         together = kind(**{field: given.pop(field) for field in kind._fields})
         return command(*args, **given, **{name: together})
 
-    added = cast(F, gathered)
-    for option in reversed(options):
-        added = option(added)
-    return added
+    return options.stack(*added)(cast(F, gathered))
 
 
 def _read(name: str, value: Any) -> Any:

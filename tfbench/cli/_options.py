@@ -1,41 +1,165 @@
-"""Arguments and options that several commands share."""
+"""Options that several commands share, each declared once, and help that shows them in groups."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from tfbench.cli._completion import complete_key
+from tfbench.cli._completion import complete_devices, complete_key
+from tfbench.cli._units import DURATION, FILE, MEMORY, Number
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
 
+F = TypeVar("F", bound=Callable[..., Any])
 
+STRATEGIES = ("default", "one_device", "mirrored", "multi_worker", "model", "hybrid")
+BACKENDS = ("tensorflow", "jax", "torch")
+# Below which headings a command's help has options that others share, by the names of parameters.
+_HEADINGS = {
+    "Recipe and data": ("backend", "data", "data_dir", "overrides", "allows_code"),
+    "Limits of each run": ("run_timeout", "memory_limit"),
+    "Store, MLflow and output": (
+        *("store_root", "tracking_uri", "named_uri", "experiment", "no_mlflow", "output_format"),
+    ),
+}
+_HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names}
+
+
+class GroupedCommand(click.Command):
+    """A command whose help has the options that it shares with others below headings of their own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes all options, its own first."""
+        groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *_HEADINGS)}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
+                groups[_HEADING_OF.get(param.name or "", "Options")].append(record)
+        for heading, records in groups.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+strategy_option = click.option(
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    help="default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: cut "
+    "weights. hybrid: cut batches and weights.",
+)
+devices_option = click.option(
+    "--devices", metavar="LIST", shell_complete=complete_devices, help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU."
+)
+global_batch_size_option = click.option(
+    "--global-batch-size", "--batch-size", metavar="N", type=Number(), help="Samples per step, over all replicas."
+)
+backend_option = click.option("--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]")
+data_option = click.option(
+    "--data", type=click.Choice(["real", "synthetic"]), help="synthetic: made from the seed, of the same shapes."
+)
+data_dir_option = click.option(
+    "--data-dir", type=FILE, envvar="TFBENCH_DATA_DIR", show_envvar=True, help="Folder of prepared data."
+)
 set_option = click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
     shell_complete=complete_key,
-    help="Set any key of the recipe, for example model.hidden_units=[4000,4000]. May be given several times.",
+    help="Set any key of the recipe, such as model.hidden_units=[4000,4000]. Repeatable.",
 )
-
 allow_code_option = click.option(
-    "--allow-code",
-    "allows_code",
-    is_flag=True,
-    help="Call the functions of your own that the recipe names, such as my_package.nets:build_model.",
+    "--allow-code", "allows_code", is_flag=True, help="Allow your own functions that the recipe names."
 )
-
+run_timeout_option = click.option(
+    "--run-timeout", metavar="TIME", type=DURATION, help="End a run that takes longer, such as 5m."
+)
+memory_limit_option = click.option(
+    "--memory-limit", metavar="SIZE", type=MEMORY, help="End a run that takes more memory, such as 4GiB."
+)
+store_option = click.option(
+    "--store", "store_root", type=FILE, default=Path("mlruns"), metavar="DIR", help="Folder of journals and artifacts."
+)
+_URI: dict[str, Any] = {"metavar": "URI", "envvar": "MLFLOW_TRACKING_URI", "show_envvar": True}
+tracking_uri_option = click.option("--tracking-uri", **_URI, help="Send runs to this MLflow server.")
+named_uri_option = click.option(
+    "--tracking-uri", "named_uri", **_URI, help="Contact this MLflow server for the runs that are tracked there."
+)
+experiment_option = click.option("--experiment", metavar="NAME", help="MLflow experiment. [default: tfbench]")
+no_mlflow_option = click.option("--no-mlflow", is_flag=True, help="Skip MLflow; `tfbench recover` catches up later.")
 format_option = click.option(
     "--format",
     "output_format",
     type=click.Choice(["text", "json"]),
     default="text",
-    show_default=True,
-    help="Text for people, or one JSON document on stdout.",
+    help="json: one document.",
 )
+
+
+def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
+    """Returns what adds the options of every plan of a sweep: its repeats, how long runs and all of it take, dry run.
+
+    Args:
+        seconds: Of each run, for the help.
+        fewest: Repeats that make sense.
+    """
+    return stack(
+        click.option(
+            "--repeats",
+            metavar="N",
+            type=click.IntRange(fewest, 1000),
+            default=3,
+            help="Rounds, of one run each.",
+        ),
+        click.option("--seconds", metavar="S", type=Number(), help=f"Steady time per run. [default: {seconds:g}]"),
+        click.option("--time-budget", metavar="TIME", type=DURATION, help="Begin no run that would end later."),
+        click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and stop."),
+    )
+
+
+def arm_options(*, refine: int = 0) -> Callable[[F], F]:
+    """Returns what adds the options that say what is varied and compared; `refine` is how many values are added."""
+    return stack(
+        click.option(
+            "--vary",
+            "variations",
+            multiple=True,
+            required=bool(refine),
+            metavar="KEY=VALUES",
+            help="Vary a key: KEY=32,128 or KEY=LOW..HIGH. Repeatable. [default: the recipe's [sweep]]",
+        ),
+        click.option(
+            "--arm",
+            "arms",
+            multiple=True,
+            metavar='"STRATEGY DEVICES ..."',
+            help='Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100". '
+            "Repeatable; the first is the baseline. [default: the recipe's, else CPU, one GPU, all GPUs]",
+        ),
+        click.option(
+            "--refine",
+            metavar="N",
+            type=click.IntRange(1 if refine else 0, 1000),
+            default=refine,
+            help="Add up to N values to one --vary where the faster arm changes.",
+        ),
+        click.option(
+            "--step", metavar="N", type=click.IntRange(1), help="Only multiples of N in a range, as of the replicas."
+        ),
+    )
+
+
+def stack(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Returns what adds several options to a command, in their order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def load_named_recipe(name: str, overrides: Sequence[str]) -> "Recipe":
@@ -54,3 +178,19 @@ def load_named_recipe(name: str, overrides: Sequence[str]) -> "Recipe":
 def is_given(context: click.Context, name: str) -> bool:
     """Whether a parameter was given on the command line, not by a variable or the user's settings."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def require_absent(why: str, *names: str) -> None:
+    """Refuses parameters of the command under way that contradict what it was asked for.
+
+    Args:
+        why: What else was asked for, in a sentence without its end: "--resume goes by the plan that there is".
+        names: Of the parameters.
+    """
+    context = click.get_current_context()
+    given = [one for one in context.command.params if one.name in names and is_given(context, one.name)]
+    if given:
+        written = [
+            max(one.opts, key=len) if isinstance(one, click.Option) else one.human_readable_name for one in given
+        ]
+        raise click.UsageError(f"{why}: leave {', '.join(written)} out.")

@@ -31,6 +31,11 @@ def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
         click.echo(one_line(line), err=err)
 
 
+def echo_drawn(text: str) -> None:
+    """Prints what a console has drawn, whose texts are clean, with the colours that it has chosen."""
+    click.echo(text, nl=False, file=getattr(sys.stdout, "uncleaned", sys.stdout), color=True)
+
+
 @contextlib.contextmanager
 def waiting(text: str) -> Iterator[None]:
     """Shows on a terminal what is done and for how long, where nothing else is shown; elsewhere it does nothing."""

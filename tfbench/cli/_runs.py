@@ -6,23 +6,19 @@ if TYPE_CHECKING:
     from tfbench.cli._measuring import Measuring
     from tfbench.records.run import RunRequest
     from tfbench.report.run.console import Detail, RunConsole
-    from tfbench.runs.launchers.clusters import Place
-    from tfbench.runs.limits import RunLimits, RunOutcome
+    from tfbench.runs.limits import RunOutcome
     from tfbench.runs.maker import RunMaker
     from tfbench.runs.observer import RunObserver
     from tfbench.runs.stored import Run
     from tfbench.store.tracking_state import TrackingState
 
 
-def open_maker(
-    measuring: "Measuring", before: "TrackingState | None" = None, place: "Place | None" = None
-) -> "RunMaker":
+def open_maker(measuring: "Measuring", before: "TrackingState | None" = None) -> "RunMaker":
     """Returns what makes the runs of a command, kept and tracked where it was told.
 
     Args:
         measuring: What the command was given.
         before: Where what is to go on, a run or a sweep, was tracked; it holds unless the command says otherwise.
-        place: Which of several workers are started here; None: all.
     """
     from tfbench.cli._store import make_tracker
     from tfbench.runs.maker import RunMaker, choose_place
@@ -30,9 +26,9 @@ def open_maker(
     store = measuring.store
     state = choose_place(store, tracking_uri=measuring.tracking_uri, experiment=measuring.experiment, before=before)
     if measuring.no_mlflow:
-        return RunMaker(store, state, None, place)
+        return RunMaker(store, state, None)
     tracker = make_tracker(state.tracking_uri, state.experiment, store, measuring.tracking_uri)
-    return RunMaker(store, state, tracker, place)
+    return RunMaker(store, state, tracker)
 
 
 class ShownRuns:
@@ -42,7 +38,6 @@ class ShownRuns:
         measuring: What the command was given.
         before: As of `open_maker`.
         detail: Of a run that is shown alone.
-        place: As of `open_maker`.
     """
 
     def __init__(
@@ -51,20 +46,16 @@ class ShownRuns:
         before: "TrackingState | None" = None,
         *,
         detail: "Detail" = "short",
-        place: "Place | None" = None,
     ) -> None:
         self.as_json = measuring.as_json
         self.detail = detail
-        self.maker = open_maker(measuring, before, place)
+        self.maker = open_maker(measuring, before)
+        self._limits = measuring.limits
         self._warned: set[str] = set()
 
-    def make(
-        self, request: "RunRequest", observer: "RunObserver | None" = None, limits: "RunLimits | None" = None
-    ) -> "RunOutcome":
+    def make(self, request: "RunRequest", observer: "RunObserver | None" = None) -> "RunOutcome":
         """Makes a run, shown as a table of epochs and a summary unless another observer is given."""
-        from tfbench.runs.limits import NO_LIMITS
-
-        return self.maker.make(request, observer or self.open_console(), limits or NO_LIMITS)
+        return self.maker.make(request, observer or self.open_console(), self._limits)
 
     def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "RunOutcome":
         """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
@@ -96,18 +87,10 @@ class ShownRuns:
 
 def show_run(run: "Run", console: "RunConsole") -> None:
     """Shows a run that is over as one that is made is shown."""
-    from tfbench.runs.run_files import list_files
+    from tfbench.tracking.run_files import list_files
 
     console.ready(run.result)
     for epoch in run.result.epochs:
         console.epoch(epoch)
     files = [str(path) for path in list_files(run.journal)]
     console.finish(run.result, run.summary, run.tracked, str(run.journal), files)
-
-
-def warn_of_missing_view(problem: str) -> None:
-    """Says on stderr why a sweep that is over has no view of its own for `tfbench ui --sweep`, if it has none."""
-    import click
-
-    if problem:
-        click.echo(f"Warning: the sweep has no view of its own in MLflow: {problem}", err=True)

@@ -14,31 +14,7 @@ if TYPE_CHECKING:
     from tfbench.records.run import RunResult
     from tfbench.runs.recovery import RecoveredRun
     from tfbench.store.store import Store
-    from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
-    from tfbench.tracking.mlflow_tracker import MlflowTracker
-
-store_option = click.option(
-    "--store",
-    "store_root",
-    type=click.Path(path_type=Path),
-    default=Path("mlruns"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder of journals, MLflow's database and artifacts.",
-)
-
-
-tracking_uri_option = click.option(
-    "--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead."
-)
-named_uri_option = click.option(
-    "--tracking-uri",
-    "named_uri",
-    metavar="URI",
-    envvar="MLFLOW_TRACKING_URI",
-    show_envvar=True,
-    help="MLflow server that may be contacted for the runs tracked there; the store's own database always may.",
-)
+    from tfbench.tracking.tracker import Tracker
 
 
 def open_store(root: Path) -> "Store":
@@ -85,13 +61,7 @@ def load_run(store: "Store", token: str) -> "RunResult":
     return read_run(store.journal_path(store.find(token)))
 
 
-def make_tracker(
-    tracking_uri: str,
-    experiment: str,
-    store: "Store",
-    named: str | None = None,
-    process: "MlflowProcess | None" = None,
-) -> "MlflowTracker | RemoteTracker":
+def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "Tracker":
     """Returns a tracker of an MLflow experiment, which says on stderr when a server keeps it waiting.
 
     TFBENCH_SERVER_TIMEOUT is for how long a server may.
@@ -101,7 +71,6 @@ def make_tracker(
         experiment: Its name.
         store: Where the runs are.
         named: An address that the user gave for this call.
-        process: Where MLflow is; None: in this one.
 
     Raises:
         TrackingError: The address can be none, or is neither the store's own nor one that the user has named; or the
@@ -126,7 +95,6 @@ def make_tracker(
         named,
         patience_seconds=patience,
         tell=lambda text: echo_lines([text], err=True),
-        process=process,
     )
 
 
@@ -151,13 +119,14 @@ def end_with_unreadable(unreadable: "Mapping[str, str]") -> None:
         raise TrackingError(describe_unreadable(unreadable))
 
 
-def end_with(store: "Store", runs: "list[RecoveredRun]") -> None:
-    """Ends the command with exit code 2 if a run could not be brought into MLflow."""
+def end_with(store: "Store", runs: "list[RecoveredRun]", named: str | None) -> None:
+    """Ends the command with exit code 2 if a run could not be brought into MLflow; `named` is the server given."""
     from tfbench.errors import TrackingError
+    from tfbench.report.run.sections import bring_it_there
 
     failed = sum(run.status == "failed" for run in runs)
     if failed:
         raise TrackingError(
             f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was measured is lost. "
-            f"`{store.command('recover')}` tries again."
+            f"`{bring_it_there(store.root, named)}` tries again."
         )

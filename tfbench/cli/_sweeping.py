@@ -1,147 +1,177 @@
-"""Making a sweep that is planned, for the commands that plan one: what is shown before, meanwhile and at its end."""
+"""Planning a sweep and making it, for the commands that do: what is shown before, meanwhile and at its end."""
 
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width, text_width
-from tfbench.cli._runs import open_maker, warn_of_missing_view
+from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width, text_width, waiting
+from tfbench.cli._runs import open_maker
 from tfbench.cli._settings import read_machines
 from tfbench.cli._store import describe_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
-    from tfbench.cli._measuring import Limits, Measuring
+    from tfbench.cli._measuring import Measuring
     from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
-    from tfbench.records.sweep import SweepPlan
+    from tfbench.records.sweep import CellResult, SweepPlan
     from tfbench.runs.maker import RunMaker
     from tfbench.store.sweep_log import SweepLog
     from tfbench.store.tracking_state import TrackingState
-    from tfbench.sweeps.compared import Swept
+    from tfbench.sweeps.comparison import Swept
+
+
+class Planned(NamedTuple):
+    """A sweep that is to be made, or gone on with."""
+
+    plan: "SweepPlan"
+    log: "AbstractContextManager[SweepLog]"  # its record, to be opened
+    results: "dict[int, CellResult]"  # of the runs that were made before
+    before: "TrackingState | None" = None  # where these are tracked
+
+
+def new_sweep(plan: "SweepPlan", measuring: "Measuring") -> Planned:
+    """Returns a sweep of which nothing was made yet."""
+    from tfbench.store.sweep_log import new_log
+
+    return Planned(plan, new_log(measuring.store, plan), {})
 
 
 def make_plan(
     request: "RunRequest",
+    measuring: "Measuring",
+    *,
     variations: "Sequence[str]",
     arms: "Sequence[str]",
-    limits: "Limits",
-    *,
-    repeats: int | None = None,
+    repeats: int,
+    refine: int,
+    step: int | None,
+    time_budget: float | None,
     aa: bool = False,
-    refine: int = 0,
-    step: int | None = None,
-    time_budget: float | None = None,
     names_machines: bool = False,
 ) -> "SweepPlan":
     """Reads what is to be varied and compared, and plans a sweep.
 
     Args:
         request: What a run of the recipe would be.
+        measuring: What the command was given.
         variations: Each KEY=VALUES or KEY=LOW..HIGH; none: what the recipe's [sweep] varies.
         arms: None: what there is to compare on this machine.
-        limits: Of each run.
-        repeats: Rounds; None: 3.
-        aa: Whether each arm is run against itself.
+        repeats: Rounds.
         refine: How many values are added at most.
         step: What the values of a range are multiples of; None: of batch sizes the replicas.
         time_budget: After which no further run is made.
+        aa: Whether each arm is run against itself.
         names_machines: Whether a scheduler will find the machines that arms name.
     """
-    import dataclasses
+    from tfbench.sweeps.arguments import parse_arm
+    from tfbench.sweeps.plan import plan_sweep, read_variations
 
-    from tfbench.records.sweep import BATCH_KEY, Refinement
-    from tfbench.sweeps.making import choose_arms, find_step, plan_sweep
-    from tfbench.sweeps.plan import are_alike_numbers, is_range, own_variations, parse_arm, parse_variation
-
-    if repeats is not None and not 1 <= repeats <= 1000:
-        raise click.UsageError(f"--repeats: must be from 1 to 1000. Received: {repeats}.")
-    if refine and aa:
-        raise click.UsageError(
-            "--refine looks for where the faster arm changes, and an arm has none beside itself: leave --aa out."
-        )
-    if refine and len(variations) != 1:
-        raise click.UsageError("--refine needs one --vary KEY=LOW..HIGH.")
     named = [parse_arm(text) for text in arms]
-    of_batch = [
-        text for text in variations if text.partition("=")[0].strip() == BATCH_KEY and (refine or is_range(text))
-    ]
-    replicas = find_step(named, request.recipe.training.backend) if of_batch and step is None else 1
-    steps = [step or (replicas if text in of_batch else 1) for text in variations]
-    varied = [parse_variation(text, request.recipe, own) for text, own in zip(variations, steps, strict=True)]
-    varied = varied or own_variations(request.recipe)
-    if refine and not all(are_alike_numbers(value) for value in varied[0].values):
-        raise click.UsageError("--refine needs one --vary of whole numbers.")
-    if not named:
-        named, left_out = choose_arms(request, varied)
-        for label, why in left_out.items():
-            click.echo(f"Left out: {label}: {why}", err=True)
-    if aa:
-        named = [one for arm in dict.fromkeys(named) for one in (arm, dataclasses.replace(arm, again=True))]
+    varied, multiple = read_variations(variations, request, named, refines=refine > 0, step=step)
     return plan_sweep(
         request,
         named,
         varied,
-        num_rounds=repeats or 3,
-        run_timeout_seconds=limits.run_timeout,
-        memory_limit_bytes=limits.memory_limit,
+        aa=aa,
+        refine=refine,
+        step=multiple,
+        num_rounds=repeats,
         time_budget_seconds=time_budget,
         names_machines=names_machines,
-        refinement=Refinement(num_first=len(varied[0].values), most=refine, step=steps[0]) if refine else None,
+        **measuring.plan_limits,
     )
 
 
 def make_sweep(
-    plan: "SweepPlan",
-    opened: "AbstractContextManager[SweepLog]",
-    num_made: int,
+    planned: Planned,
     measuring: "Measuring",
     *,
-    is_dry: bool = False,
-    before: "TrackingState | None" = None,
+    dry_run: bool = False,
+    ray: str | None = None,
     is_crossover: bool = False,
 ) -> "ExitCode":
     """Shows a plan, makes the runs that are missing, and shows what came of all of them; returns the exit code.
 
     Args:
-        plan: Of the sweep.
-        opened: Its record, to be opened.
-        num_made: How many of its runs have been made before.
+        planned: The sweep.
         measuring: What the command was given.
-        is_dry: Whether to stop before anything is written or measured.
-        before: Where earlier runs of it are tracked, which holds unless the command says otherwise.
+        dry_run: Whether to stop before anything is written or measured.
+        ray: Address of the Ray cluster that makes the runs; None: this machine.
         is_crossover: Whether the document is of where one arm overtakes the other.
     """
     from tfbench.errors import ExitCode
-    from tfbench.records.sweep import estimate_seconds, list_cells
+    from tfbench.records.sweep import estimate_seconds
     from tfbench.report.formats import format_time
     from tfbench.report.sweep.console import SweepConsole
-    from tfbench.report.sweep.sweep import plan_lines
     from tfbench.store.briefs import typical_start_seconds
-    from tfbench.sweeps import making
+    from tfbench.sweeps import sweep
+    from tfbench.sweeps.tasks import find_standing
 
-    num_left, start_seconds = len(list_cells(plan)) - num_made, typical_start_seconds(measuring.store)
-    echo_lines(plan_lines(plan, num_left, text_width(), start_seconds), err=measuring.as_json)
-    if is_dry:
+    plan, log, results, before = planned
+    store = measuring.store
+    num_made = len(results if ray else find_standing(plan, results, store))
+    show_plan(plan, num_made, measuring)
+    if dry_run:
         return ExitCode.DONE
     maker = open_maker(measuring, before)
-    is_tracked = maker.tracker is not None
-    console = SweepConsole(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
-    made = making.make_sweep(plan, opened, maker, console)
-    has_made_none = made.end.num_cells - made.end.num_left == num_made and made.end.num_left > 0
-    if not made.end.results and not made.end.was_interrupted and not measuring.as_json:
-        needed = format_time(estimate_seconds(plan, 1, start_seconds=start_seconds), 3)
+    if ray:
+        made = _make_on_ray(planned, ray, maker, measuring)
+    else:
+        is_tracked = maker.tracker is not None
+        console = SweepConsole(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
+        made = sweep.make_sweep(plan, log, maker, console)
+    end = made.end
+    if not end.results and not end.was_interrupted and not ray and not measuring.as_json:
+        needed = format_time(estimate_seconds(plan, 1, start_seconds=typical_start_seconds(store)), 3)
         click.echo(f"Nothing was measured: a run takes about {needed}. Give a longer --time-budget.", err=True)
         return ExitCode.RUN_FAILED
-    warn_of_missing_view(made.view_problem)
-    show_swept(made, maker, measuring, is_crossover=is_crossover)
-    has_failed = made.end.num_failed > 0
+    if made.view_problem:
+        click.echo(f"Warning: the sweep has no view of its own in MLflow: {made.view_problem}", err=True)
+    _show_swept(made, maker, measuring, ("--ray", ray) if ray else (), is_crossover=is_crossover)
+    has_failed = end.num_failed > 0
     if made.plan.refinement:  # a value that is too large is a result, an arm that fails at all of them is none
         outcomes = [{row.entries[arm].outcome for row in made.comparison.rows} for arm in made.comparison.arms]
         has_failed = any(of_arm.isdisjoint(("FINISHED", "MISSING")) for of_arm in outcomes)
-    return exit_code(has_failed=has_failed or has_made_none, was_interrupted=made.end.was_interrupted)
+    lacks_runs = end.num_left > 0 and (bool(ray) or end.num_cells - end.num_left == num_made)
+    return exit_code(has_failed=has_failed or lacks_runs, was_interrupted=end.was_interrupted)
+
+
+def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: str) -> None:
+    """Shows a plan and how long the runs take that are not made yet, and more lines about it."""
+    from tfbench.records.sweep import list_cells
+    from tfbench.report.sweep.sweep import plan_lines
+    from tfbench.store.briefs import typical_start_seconds
+
+    num_left = len(list_cells(plan)) - num_made
+    lines = plan_lines(plan, num_left, text_width(), typical_start_seconds(measuring.store))
+    echo_lines([*lines, *more], err=measuring.as_json)
+
+
+def _make_on_ray(planned: Planned, address: str, maker: "RunMaker", measuring: "Measuring") -> "Swept":
+    """Has the tasks of a sweep that are not whole made on a Ray cluster, and brings their runs into MLflow."""
+    from tfbench.cli._store import make_tracker
+    from tfbench.report.run.sections import bring_it_there
+    from tfbench.runs.recovery import recover
+    from tfbench.sweeps import ray_engine
+    from tfbench.sweeps.sweep import look_at
+    from tfbench.wording import count
+
+    store, uri = measuring.store, measuring.tracking_uri
+    plan, log, results, _ = planned
+    end = ray_engine.make_sweep(
+        plan, log, results, address, store, maker.state, lambda text: echo_lines([text], err=True)
+    )
+    if maker.tracker is not None:
+        of = [result.run_id for result in end.results.values() if result.run_id]
+        with waiting("bringing the runs into MLflow"):
+            runs = recover(store, lambda at, name: make_tracker(at, name, store, uri), of=of)
+        if failed := [run for run in runs if run.status == "failed"]:
+            said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
+            echo_lines([f"Warning: {said} `{bring_it_there(store.root, uri)}` tries again."], err=True)
+    return look_at(plan, end, maker)
 
 
 def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
@@ -149,10 +179,8 @@ def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     from tfbench.report.run.sections import bring_it_there
 
     store, is_tracked = maker.store, maker.tracker is not None
-    commands = [store.command(name, "--sweep", sweep_id) for name in ("compare", "report")]
-    commands.append(
-        store.command("ui", "--sweep", sweep_id) if is_tracked else bring_it_there(store.root, maker.server)
-    )
+    in_mlflow = store.command("ui", "--sweep", sweep_id) if is_tracked else bring_it_there(store.root, maker.server)
+    commands = [*(store.command(name, "--sweep", sweep_id) for name in ("compare", "report")), in_mlflow]
     # Before the commands: zsh takes what stands behind a "#" for words of the command where it is typed.
     purposes = ("this table again", "as one HTML file", "in MLflow" if is_tracked else "into MLflow")
     size = max(map(len, purposes))
@@ -162,30 +190,17 @@ def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     ]
 
 
-def show_swept(
-    made: "Swept",
-    maker: "RunMaker",
-    measuring: "Measuring",
-    where: tuple[str, ...] = (),
-    *,
-    is_crossover: bool = False,
+def _show_swept(
+    made: "Swept", maker: "RunMaker", measuring: "Measuring", where: tuple[str, ...], *, is_crossover: bool
 ) -> None:
-    """Shows what came of a sweep.
-
-    Args:
-        made: The sweep.
-        maker: Of its runs.
-        measuring: What the command was given.
-        where: Words of the command that says on which machines the runs are made.
-        is_crossover: As of `make_sweep`.
-    """
+    """Shows what came of a sweep; `where` are words of the command that say where its runs are made."""
     import dataclasses
 
     from tfbench.analysis.comparison.crossover import find_crossover
     from tfbench.analysis.comparison.verdict import find_verdict
     from tfbench.report.sweep.crossover import crossover_document, crossover_lines
     from tfbench.report.sweep.sweep import result_lines, taste_lines
-    from tfbench.sweeps.compared import ComparedRuns
+    from tfbench.sweeps.comparison import ComparedRuns
 
     plan, end = made.plan, made.end
     comparison = dataclasses.replace(made.comparison, machine_settings=read_machines())
@@ -203,8 +218,7 @@ def show_swept(
         why = "interrupted" if end.was_interrupted else end.why_left
         lines += ["", f"{end.num_left} of {end.num_cells} runs were not made: {why}."]
         lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}"]
-    lines += ["", *look_again_lines(maker, plan.sweep_id)]
-    echo_lines(lines, err=measuring.as_json)
+    echo_lines([*lines, "", *look_again_lines(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
         made = dataclasses.replace(made, comparison=comparison, verdict=find_verdict(comparison))
         document = made.document()

@@ -1,4 +1,4 @@
-"""Several workers: where the command line says they are, and one worker's part of a run tracked elsewhere."""
+"""Several workers: which of them the command line says are here, and one worker's part of another command's run."""
 
 import os
 from collections.abc import Callable
@@ -12,7 +12,6 @@ from tfbench.cli._output import echo_json, echo_lines, exit_code
 
 if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
-    from tfbench.runs.launchers.clusters import Place
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,7 +24,7 @@ _OPTIONS = (
         metavar="HOST:PORT",
         envvar="TFBENCH_COORDINATOR",
         show_envvar=True,
-        help="Of multi_worker on several machines: where worker 0 is, which tracks the run.",
+        help="Of multi_worker on several machines: where worker 0 is; on TensorFlow each one, separated by commas.",
     ),
     click.option(
         "--num-workers",
@@ -60,8 +59,8 @@ def worker_options(command: F) -> F:
     return add_options(command, _OPTIONS, "workers", Workers)
 
 
-def find_place(request: "RunRequest", workers: Workers) -> "tuple[RunRequest, Place | None]":
-    """Returns a request whose recipe says how many workers there are, and which of them are started here.
+def with_workers(request: "RunRequest", workers: Workers) -> "RunRequest":
+    """Returns a request that says how many workers there are, and which of them is started here unless all are.
 
     Raises:
         RecipeError: It is not said, one thing contradicts another, or there is one worker alone.
@@ -71,7 +70,7 @@ def find_place(request: "RunRequest", workers: Workers) -> "tuple[RunRequest, Pl
 
     from tfbench.errors import RecipeError
     from tfbench.recipe.devices import require_usable
-    from tfbench.runs.launchers import clusters
+    from tfbench.runs.launchers.ranks import GivenRank, find_rank
 
     recipe = request.recipe
     if recipe.distribution.strategy != "multi_worker":
@@ -80,12 +79,13 @@ def find_place(request: "RunRequest", workers: Workers) -> "tuple[RunRequest, Pl
                 f"{', '.join(given_names)}: of strategy multi_worker. Received: strategy "
                 f"{recipe.distribution.strategy}. Add --strategy multi_worker."
             )
-        return request, None
-    given = clusters.GivenPlace(**workers._asdict())
-    place = clusters.find_place(given, recipe.distribution.num_workers, os.environ)
-    distribution = dataclasses.replace(recipe.distribution, num_workers=place.num_workers)
+        return request
+    given = GivenRank(**workers._asdict())
+    number, member = find_rank(given, recipe.distribution.num_workers, recipe.training.backend, os.environ)
+    distribution = dataclasses.replace(recipe.distribution, num_workers=number)
     require_usable(distribution, recipe.training)
-    return dataclasses.replace(request, recipe=dataclasses.replace(recipe, distribution=distribution)), place
+    recipe = dataclasses.replace(recipe, distribution=distribution)
+    return dataclasses.replace(request, recipe=recipe, member=member)
 
 
 def _given_on_command_line(workers: Workers) -> list[str]:
@@ -98,24 +98,27 @@ def _given_on_command_line(workers: Workers) -> list[str]:
     ]
 
 
-def echo_followed(request: "RunRequest", place: "Place", measuring: Measuring) -> int:
-    """Does one worker's part of a run that another machine tracks, says what came of it, and returns the exit code."""
-    from tfbench.runs.following import follow
+def echo_other_worker(request: "RunRequest", measuring: Measuring) -> int:
+    """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
+    from tfbench.records.members import member_path
+    from tfbench.runs.maker import RunMaker, choose_place
+    from tfbench.runs.observer import SilentObserver
 
-    followed = follow(request, place, measuring.store, lambda text: echo_lines([text], err=True))
-    end = followed.end
+    store, index = measuring.store, request.member.index if request.member else 0
+    maker = RunMaker(store, choose_place(store, tracking_uri=None, experiment=None), None)
+    outcome = maker.make(request, SilentObserver())
+    status, end, num_workers = outcome.result.status, outcome.result.exit, request.recipe.distribution.num_workers
+    reason, journal = end.reason if end else "", member_path(store.journal_path(request.run_id), index)
     if measuring.as_json:
         document = {
-            "id": followed.run_id,
-            "worker_index": followed.index,
-            "num_workers": followed.num_workers,
-            "status": end.status,
-            "reason": end.reason,
-            "journal": str(followed.journal),
+            "worker_index": index,
+            "num_workers": num_workers,
+            "status": status,
+            "reason": reason,
+            "journal": str(journal),
         }
-        echo_json(document, f"The journal of this worker is {followed.journal}.")
+        echo_json(document, f"The journal of this worker is {journal}.")
     else:
-        reason = f": {end.reason}" if end.reason else ""
-        echo_lines([f"{followed.name}, run {followed.run_id}: {end.status}{reason}. Its journal: {followed.journal}"])
-    has_failed = end.status != "FINISHED"
-    return exit_code(has_failed=has_failed, was_interrupted=has_failed and followed.was_interrupted)
+        echo_lines([f"worker {index} of {num_workers}: {status}{reason and f': {reason}'}. Its journal: {journal}"])
+    has_failed = status != "FINISHED"
+    return exit_code(has_failed=has_failed, was_interrupted=has_failed and outcome.was_interrupted)

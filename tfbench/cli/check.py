@@ -6,71 +6,54 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
-from tfbench.cli._measuring import (
-    Measuring,
-    Number,
+from tfbench.cli._measuring import Measuring, measures
+from tfbench.cli._options import (
+    GroupedCommand,
     devices_option,
     global_batch_size_option,
-    measuring_options,
+    require_absent,
     strategy_option,
 )
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
-from tfbench.cli._repeats import Share
 from tfbench.cli._runs import ShownRuns
+from tfbench.cli._units import FILE, SHARE_OR_ZERO, Number
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.records.run import RunRequest
-    from tfbench.runs.baseline import Baseline
+    from tfbench.runs.repeats import Repeats
 
 _SECONDS = 5.0
 
 
-@click.command(short_help="Say whether training has become slower; exit code 3 if so.")
+@click.command(cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
 @click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
     "--baseline",
     metavar="FILE|RUN",
     multiple=True,
     shell_complete=complete_run,
-    help="What to hold speeds against: a file of --save, or a run, which stands for all repeats of it, or their group. "
-    "Given three times or more, how these sessions differ counts, too.",
+    help="Compare with a file of --save, or a run and its repeats. Repeatable: from three on, their scatter counts.",
 )
-@click.option(
-    "--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the speeds as a baseline, and judge nothing."
-)
-@click.option(
-    "--fail-above",
-    metavar="SHARE",
-    type=Share(allows_zero=True),
-    help="Fail if training is slower by more than SHARE, such as 2%. [default: 5%]",
-)
-@click.option("--repeats", metavar="N", type=int, help="Runs, each in a process of its own. [default: 5]")
+@click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
+@click.option("--fail-above", metavar="SHARE", type=SHARE_OR_ZERO, help="Fail if slower by more. [default: 5%]")
+@click.option("--repeats", metavar="N", type=click.IntRange(2, 10_000), default=5, help="Runs.")
 @click.option("--allow-unequal", is_flag=True, help="Compare although something differs that must be equal.")
-@click.option(
-    "--seconds",
-    metavar="S",
-    type=Number(),
-    help="Length of a run after its warm-up. [default: 5, unless --steps or the recipe limits it]",
-)
-@click.option("--steps", metavar="N", type=Number(), help="Length of a run after its warm-up, in steps.")
+@click.option("--seconds", metavar="S", type=Number(), help="Steady time per run. [default: 5, or as the recipe]")
+@click.option("--steps", metavar="N", type=Number(), help="Steady steps per run.")
 @strategy_option
 @devices_option
 @global_batch_size_option
-@measuring_options
-@click.pass_context
+@measures
 def command(
-    context: click.Context,
-    /,
     recipe: str,
     baseline: tuple[str, ...],
     save: Path | None,
     fail_above: float | None,
-    repeats: int | None,
+    repeats: int,
     allow_unequal: bool,
     measuring: Measuring,
     **direct: Any,
-) -> None:
+) -> ExitCode:
     """Say whether RECIPE has become slower than a baseline; exit code 3 if it has.
 
     The recipe is run several times, and the speeds of the processes are compared with those of the baseline by a
@@ -88,70 +71,44 @@ def command(
     tfbench check mine.toml --baseline 3f2a --format json > check.json
     """
     from tfbench.analysis.comparison.regression import DEFAULT_FAIL_ABOVE
-    from tfbench.runs.baseline import DEFAULT_REPEATS, read_sessions, require_place
+    from tfbench.analysis.comparison.spread import merge_cautions
+    from tfbench.analysis.run.checks import find_speed_cautions
+    from tfbench.report.comparison.regression import baseline_lines, check_document, check_sections
+    from tfbench.report.table import text
+    from tfbench.runs import baseline as baselines
 
     if bool(baseline) == bool(save):
         raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
-    for option, is_given in (("--allow-unequal", allow_unequal), ("--fail-above", fail_above is not None)):
-        if save and is_given:
-            raise click.UsageError(f"{option} is for a comparison: leave it out with --save.")
-    num_repeats = DEFAULT_REPEATS if repeats is None else repeats
-    if not 2 <= num_repeats <= 10_000:
-        raise click.UsageError(f"--repeats: must be from 2 to 10000. Received: {num_repeats}.")
     request = measuring.make_request(recipe, direct, steady_seconds=_SECONDS)
     if save:
-        require_place(save)
-        context.exit(_save(request, num_repeats, save, ShownRuns(measuring)))
-    found = read_sessions(measuring.store, baseline)
-    limit = DEFAULT_FAIL_ABOVE if fail_above is None else fail_above
-    context.exit(_check(request, found, num_repeats, measuring, limit, allows_unequal=allow_unequal))
-
-
-def _save(request: "RunRequest", num_repeats: int, path: Path, runs: ShownRuns) -> ExitCode:
-    from tfbench.report.comparison.regression import baseline_lines
-    from tfbench.runs.baseline import make_baseline, write_baseline
-
-    sample, repeats = make_baseline(request, num_repeats, runs.make_brief)
-    write_baseline(path, sample)
-    echo_lines(baseline_lines(sample, path), err=runs.as_json)
-    if runs.as_json:
-        documents = [run.document() for run in repeats.series.outcomes]
-        echo_json({"file": str(path), "baseline": sample, "runs": documents}, f"The baseline is stored as {path}.")
-    return ExitCode.DONE
-
-
-def _check(
-    request: "RunRequest",
-    baseline: "Baseline",
-    num_repeats: int,
-    measuring: Measuring,
-    fail_above: float,
-    *,
-    allows_unequal: bool,
-) -> ExitCode:
-    from tfbench.analysis.comparison.spread import merge_cautions
-    from tfbench.analysis.run.checks import find_speed_cautions
-    from tfbench.report.comparison.regression import check_document, check_sections
-    from tfbench.report.table import text
-    from tfbench.runs.baseline import check
-
-    done, repeats = check(
+        require_absent("--save compares nothing", "allow_unequal", "fail_above")
+        baselines.require_place(save)
+        sample, made = baselines.make_baseline(request, repeats, ShownRuns(measuring).make_brief)
+        baselines.write_baseline(save, sample)
+        lines = baseline_lines(sample, save)
+        _echo(lines, {"file": str(save), "baseline": sample}, made, f"The baseline is stored as {save}.", measuring)
+        return ExitCode.DONE
+    found = baselines.read_sessions(measuring.store, baseline)
+    done, made = baselines.check(
         request,
-        baseline,
-        num_repeats,
+        found,
+        repeats,
         ShownRuns(measuring).make_brief,
-        fail_above=fail_above,
-        allows_unequal=allows_unequal,
+        fail_above=DEFAULT_FAIL_ABOVE if fail_above is None else fail_above,
+        allows_unequal=allow_unequal,
     )
-    num_failed = repeats.series.num_failed
-    runs = [run.result for run in repeats.series.outcomes if run.result.status == "FINISHED"]
+    num_failed = made.series.num_failed
+    runs = [run.result for run in made.series.outcomes if run.result.status == "FINISHED"]
     cautions = merge_cautions([find_speed_cautions(run) for run in runs])
-    lines = text(check_sections(done, baseline.source, num_failed, cautions), text_width())
-    echo_lines(lines, err=measuring.as_json)
-    if measuring.as_json:
-        documents = [run.document() for run in repeats.series.outcomes]
-        document = check_document(done, baseline.source, num_failed) | {"runs": documents}
-        echo_json(document, f"The runs are stored as group {repeats.summary.group}.")
+    lines = text(check_sections(done, found.source, num_failed, cautions), text_width())
+    document = check_document(done, found.source, num_failed)
+    _echo(lines, document, made, f"The runs are stored as group {made.summary.group}.", measuring)
     if done.judgement == "regression":
         return ExitCode.REGRESSION
     return exit_code(has_failed=num_failed > 0, was_interrupted=False)
+
+
+def _echo(lines: list[str], document: dict[str, Any], made: "Repeats", stored: str, measuring: Measuring) -> None:
+    echo_lines(lines, err=measuring.as_json)
+    if measuring.as_json:
+        echo_json(document | {"runs": [run.document() for run in made.series.outcomes]}, stored)

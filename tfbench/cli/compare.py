@@ -1,28 +1,28 @@
 """`tfbench compare`: runs side by side."""
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._comparison import Selection, read_comparison, selection_options
+from tfbench.cli._comparison import read_comparison, selection_options
 from tfbench.cli._output import echo_json, echo_lines, terminal_width
 from tfbench.cli._store import end_with_unreadable, open_store
 
 if TYPE_CHECKING:
     from tfbench.analysis.comparison.comparison import Comparison
     from tfbench.api import ComparedRuns
-    from tfbench.store.store import Store
 
 
-@click.command(short_help="Set stored runs side by side, with a verdict.")
+@click.command(short_help="Compare stored runs, with a verdict.")
 @selection_options
 @click.option(
     "--format",
     "output_format",
     type=click.Choice(["text", "markdown", "csv", "json"]),
     default="text",
-    show_default=True,
     help="Text for people, a table to paste, one line an arm and setting, or one JSON document.",
 )
 def command(store_root: Path, output_format: str, **selection: Any) -> None:
@@ -43,43 +43,38 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     tfbench compare 3f2a 91bc 07de
     tfbench compare --all --recipe mnist_mlp --format csv > runs.csv
     """
-    show_selected(open_store(store_root), Selection(**selection), output_format)
+    from tfbench.sweeps.comparison import compare_each_recipe
+
+    store = open_store(store_root)
+    compared = read_comparison(store, **selection)
+    comparisons = None
+    # What varies in one recipe is not set in another; runs that a user named are meant to stand side by side.
+    if selection["takes_all"] and len(compared.comparison.recipes) > 1:
+        found = compare_each_recipe(store, baseline=selection["baseline"], allows_unequal=selection["allow_unequal"])
+        machines = compared.comparison.machine_settings
+        comparisons = [dataclasses.replace(comparison, machine_settings=machines) for comparison in found]
+    show_compared(compared, output_format, comparisons)
 
 
-def show_selected(store: "Store", selected: Selection, output_format: str) -> None:
-    """Shows the chosen runs side by side, in one of the formats of `compare`."""
+def show_compared(
+    compared: "ComparedRuns", output_format: str, comparisons: "Sequence[Comparison] | None" = None
+) -> None:
+    """Shows runs side by side, in one of the formats of `compare`; tables by themselves, if they are of several."""
     from tfbench.report.comparison.comparison import comparison_records
 
-    compared = read_comparison(store, selected)
     comparison = compared.comparison
     if output_format == "json":
         echo_json(compared.document(), "The runs are still in the store.")
     elif output_format == "csv":
         click.echo(comparison_records(comparison).csv(), nl=False)
     elif output_format == "markdown":
-        _show_markdown(_list_recipes(store, selected, compared))
+        _show_markdown(comparisons or [comparison])
     else:
-        _show_text(_list_recipes(store, selected, compared))
+        _show_text(comparisons or [comparison])
     end_with_unreadable(comparison.unreadable)
 
 
-def _list_recipes(store: "Store", selected: Selection, compared: "ComparedRuns") -> "list[Comparison]":
-    """Returns a comparison for each recipe of a whole store, since what varies in one is not set in another.
-
-    Runs that a user named are meant to stand side by side, whatever their recipes.
-    """
-    import dataclasses
-
-    from tfbench.sweeps.comparison import compare_each_recipe
-
-    if not selected.takes_all or len(compared.comparison.recipes) < 2:
-        return [compared.comparison]
-    found = compare_each_recipe(store, baseline=selected.baseline, allows_unequal=selected.allow_unequal)
-    machines = compared.comparison.machine_settings
-    return [dataclasses.replace(comparison, machine_settings=machines) for comparison in found]
-
-
-def _show_text(comparisons: "list[Comparison]") -> None:
+def _show_text(comparisons: "Sequence[Comparison]") -> None:
     from tfbench.report.sweep.sweep import result_lines
 
     width = terminal_width()
@@ -89,7 +84,7 @@ def _show_text(comparisons: "list[Comparison]") -> None:
         echo_lines(lines if len(comparisons) == 1 else [*comparison.recipes, *lines, *([] if is_last else [""])])
 
 
-def _show_markdown(comparisons: "list[Comparison]") -> None:
+def _show_markdown(comparisons: "Sequence[Comparison]") -> None:
     from tfbench.analysis.comparison.verdict import find_verdict
     from tfbench.report.comparison.sections import comparison_sections
     from tfbench.report.table import markdown

@@ -7,6 +7,7 @@ import click
 
 from tfbench.cli._options import format_option
 from tfbench.cli._output import echo_json, echo_lines, text_width, waiting
+from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from tfbench.machine.devices import DeviceFacts
@@ -27,12 +28,9 @@ class Check(NamedTuple):
 
 
 @click.command()
-@click.option(
-    "--check", is_flag=True, help="Train for seconds on each device, and say what disturbs a measurement there."
-)
+@click.option("--check", is_flag=True, help="Train for seconds on each device: what disturbs a measurement there?")
 @format_option
-@click.pass_context
-def command(context: click.Context, check: bool, output_format: str) -> None:
+def command(check: bool, output_format: str) -> ExitCode:
     """Show the installed back ends, and the devices that they see.
 
     If a back end does not see a GPU of the machine, it says why, and how to mend it; so it does of counters of energy.
@@ -45,7 +43,6 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
     tfbench devices --check
     tfbench devices --format json
     """
-    from tfbench.errors import ExitCode
     from tfbench.machine.devices import ask_devices, explain_missing_gpu
     from tfbench.machine.energy import find_energy_sources
     from tfbench.machine.frameworks import ask_others
@@ -74,7 +71,7 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
 
         beside = {"problem": "\n".join(problems) or None, "other_backends": others, "energy": energy}
         echo_json(to_plain(facts) | beside | ({"checks": checks} if check else {}))
-    context.exit(ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE)
+    return ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE
 
 
 def _check(device: str, backend: str) -> Check:

@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from tfbench.cli._completion import complete_run
-from tfbench.cli._options import format_option
+from tfbench.cli._options import format_option, store_option
 from tfbench.cli._output import echo_json, echo_lines, text_width
-from tfbench.cli._store import load_run, open_store, store_option
+from tfbench.cli._store import load_run, open_store
 
 
 @click.command(short_help="Show what differs between two runs, results and causes.")

@@ -5,26 +5,22 @@ from pathlib import Path
 import click
 
 from tfbench.cli._completion import complete_run
+from tfbench.cli._options import store_option
 from tfbench.cli._output import echo_lines, is_stdout, write_to
-from tfbench.cli._store import open_store, store_option
+from tfbench.cli._store import open_store
+from tfbench.cli._units import FILE
 
 
-@click.command(short_help="Write a run to one file, which `tfbench import` reads.")
+@click.command(short_help="Write a run to a file for `tfbench import`.")
 @click.argument("run", shell_complete=complete_run)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Where to; - for stdout. [default: ID.jsonl in the current folder]",
-)
-@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="[default: ID.jsonl; - is stdout]")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
 @store_option
 def command(run: str, output: Path | None, force: bool, store_root: Path) -> None:
     """Write a run to a file that `tfbench import` reads, here or on another machine.
 
     RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. The file is the run's journal:
-    everything that was measured, as lines of JSON; behind it, those of its other workers, if it has any.
+    everything that was measured, as lines of JSON.
 
     \b
     tfbench export @last
@@ -32,7 +28,7 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     tfbench export @last -o - | ssh other 'cat > run.jsonl'
     """
     from tfbench.errors import TrackingError
-    from tfbench.records import members
+    from tfbench.records import lines
     from tfbench.records.events import Exited, class_of
     from tfbench.records.journal import read_records
     from tfbench.records.whole_files import is_stream
@@ -42,10 +38,7 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     records = read_records(store.journal_path(run_id))
     if not any(class_of(record) is Exited for record in records):
         click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
-    if missing := members.list_missing(store.journal_path(run_id), records[0]):
-        numbers = ", ".join(str(index) for index in missing)
-        click.echo(f"Warning: run {run_id}: the journals of workers {numbers} are not in this store.", err=True)
-    data = members.join(store.journal_path(run_id))
+    data = lines.whole_lines(store.journal_path(run_id).read_bytes())
     target = output or Path(f"{run_id}.jsonl")
     if target.exists() and not (force or is_stream(target)):
         raise TrackingError(f"{target}: is there already. Use --force to overwrite it, or -o for another file.")

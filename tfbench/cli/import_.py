@@ -4,14 +4,16 @@ from pathlib import Path
 
 import click
 
+from tfbench.cli._options import store_option
 from tfbench.cli._output import waiting
-from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, store_option
+from tfbench.cli._store import end_with, make_tracker, open_store, show_runs
+from tfbench.cli._units import FILE
 
 
-@click.command(short_help="Bring runs from such files into this store.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.command(short_help="Import exported runs.")
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--tracking-uri", metavar="URI", envvar="MLFLOW_TRACKING_URI", help="MLflow server to send the runs to.")
-@click.option("--experiment", default="tfbench", show_default=True, help="MLflow experiment to put the runs in.")
+@click.option("--experiment", default="tfbench", help="MLflow experiment to put the runs in.")
 @store_option
 def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store_root: Path) -> None:
     """Bring runs that `tfbench export` wrote, here or on another machine, into the store and into MLflow.
@@ -25,22 +27,15 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
     tfbench import --store all-machines results/*.jsonl
     tfbench import nodes/journals/*.jsonl && tfbench compare --sweep @last
     """
+    from tfbench.runs.journal_import import import_journals
     from tfbench.store.tracking_state import TrackingState
     from tfbench.sweeps.tasks import note_imported
-    from tfbench.tracking.mlflow_process import MlflowProcess
 
     store = open_store(store_root)
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
-    with (
-        MlflowProcess(needs_pandas=tracking_uri is not None) as process,
-        waiting("importing, and bringing the runs into MLflow"),
-    ):
-        from tfbench.runs.journal_import import import_journals
-
-        runs = import_journals(
-            store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri, process), state
-        )
+    with waiting("importing, and bringing the runs into MLflow"):
+        runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
     show_runs(runs)
     for sweep_id in note_imported(store, [run.id for run in runs if run.status != "left"]):
         click.echo(f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it.")
-    end_with(store, runs)
+    end_with(store, runs, tracking_uri)

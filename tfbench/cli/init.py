@@ -7,6 +7,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from tfbench.cli._output import echo_lines, is_stdout, write_to
+from tfbench.cli._units import FILE
 from tfbench.errors import RecipeError
 
 
@@ -18,13 +19,12 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(incomplete)]
 
 
-@click.command(short_help="Write a recipe of your own to begin with.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.command(short_help="Create a recipe file.")
+@click.argument("file", type=FILE)
 @click.option(
     "--model",
     metavar="NAME",
     default="mlp",
-    show_default=True,
     shell_complete=_complete_name,
     help="A model of `tfbench list`, a .keras file, or a function of your own, my_package.nets:build_model.",
 )
@@ -32,7 +32,6 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
     "--dataset",
     metavar="NAME",
     default="mnist",
-    show_default=True,
     shell_complete=_complete_name,
     help="A data set of `tfbench list`, or a function of your own, my_package.data:load_splits.",
 )

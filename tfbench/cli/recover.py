@@ -4,21 +4,17 @@ from pathlib import Path
 
 import click
 
-from tfbench.cli._options import format_option
+from tfbench.cli._options import format_option, named_uri_option, require_absent, store_option
 from tfbench.cli._output import echo_json, waiting
-from tfbench.cli._store import end_with, make_tracker, named_uri_option, open_store, show_runs, store_option
+from tfbench.cli._store import end_with, make_tracker, open_store, show_runs
 from tfbench.errors import InterruptedRunError
 
 
-@click.command()
+@click.command(short_help="Send missing runs to MLflow.")
 @store_option
-@click.option("--all", "everything", is_flag=True, help="Send every run again, for example to a database made new.")
+@click.option("--all", "everything", is_flag=True, help="Send every run again, such as to a new database.")
 @click.option(
-    "--drop",
-    "dropped",
-    metavar="ID",
-    multiple=True,
-    help="Only move the files of a run that cannot be read aside, into DIR/dropped. May be given several times.",
+    "--drop", "dropped", metavar="ID", multiple=True, help="Only move a run's files to DIR/dropped. Repeatable."
 )
 @named_uri_option
 @format_option
@@ -44,12 +40,13 @@ def command(
     tfbench recover --all --store results/mlruns
     tfbench recover --drop 3f2a
     """
+    from tfbench.report.run.sections import bring_it_there
     from tfbench.runs import recovery
     from tfbench.tracking.database import require_whole
 
     store = open_store(store_root)
-    if dropped and everything:
-        raise click.UsageError("--drop sends nothing: leave --all out.")
+    if dropped:
+        require_absent("--drop sends nothing", "everything")
     try:
         if dropped:
             runs = recovery.drop_runs(store, dropped)
@@ -62,7 +59,8 @@ def command(
                 )
     except KeyboardInterrupt as error:
         raise InterruptedRunError(
-            f"interrupted. What is in MLflow stays there; `{store.command('recover')}` goes on where it was stopped."
+            "interrupted. What is in MLflow stays there; "
+            f"`{bring_it_there(store.root, named_uri)}` goes on where it was stopped."
         ) from error
     if output_format == "json":
         echo_json({"runs": runs})
@@ -70,5 +68,5 @@ def command(
         show_runs(runs)
     else:
         click.echo(f"Store {store_root}: nothing to recover.")
-    end_with(store, runs)
+    end_with(store, runs, named_uri)
     require_whole(store.database)

@@ -1,20 +1,22 @@
 """`tfbench report`: a comparison of runs as one HTML file."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._comparison import Selection, read_comparison, selection_options
+from tfbench.cli._comparison import read_comparison, selection_options
+from tfbench.cli._options import named_uri_option
 from tfbench.cli._output import echo_lines, is_stdout, waiting, write_to
-from tfbench.cli._store import end_with_unreadable, make_tracker, named_uri_option, open_store
+from tfbench.cli._store import end_with_unreadable, make_tracker, open_store
+from tfbench.cli._units import FILE
 
 if TYPE_CHECKING:
-    from tfbench.report.html.contents import ReportContents
+    from tfbench.analysis.comparison.comparison import Comparison
+    from tfbench.report.html.report import ReportContents
     from tfbench.store.store import Store
-    from tfbench.tracking.mlflow_process import MlflowProcess
+    from tfbench.tracking.tracker import Tracker
 
 DEFAULT_OUTPUT = "tfbench-report.html"
 _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
@@ -25,24 +27,15 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default=Path(DEFAULT_OUTPUT),
-    show_default=True,
     metavar="FILE",
-    help="Where to, - for stdout; an older report is overwritten, any other file is not.",
+    help="- is stdout. An older report is overwritten, no other file.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the file, whatever it is.")
+@click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write PNG files, too.")
 @click.option(
-    "--plots",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Write the plots as PNG files, too.",
-)
-@click.option(
-    "--mlflow/--no-mlflow",
-    "to_mlflow",
-    default=None,
-    help="Keep the report in MLflow, where the runs are. [default: if that is the store's own database]",
+    "--mlflow/--no-mlflow", "to_mlflow", default=None, help="Keep the report in MLflow. [default: in the store's own]"
 )
 @named_uri_option
 def command(
@@ -68,42 +61,55 @@ def command(
     import time
 
     from tfbench.errors import OutputError
+    from tfbench.report.figures import write_plots
+    from tfbench.report.html.report import render_report
+    from tfbench.sweeps.report_contents import gather_contents
+    from tfbench.wording import count
 
     store = open_store(store_root)
     _require_replaceable(output, force=force)
-    with _begin_tracking(store, to_mlflow=to_mlflow) as process:
-        from tfbench.report.figures import write_images
-        from tfbench.report.html.report import render_report
-        from tfbench.sweeps.report_contents import gather_contents
-        from tfbench.wording import count
-
-        compared = read_comparison(store, Selection(**selection))
-        comparison = compared.comparison
-        with waiting("drawing the report"):
-            contents = gather_contents(store, comparison, compared.plan, created=time.time())
-            page = render_report(contents)
-        data, quiet = page.encode(), is_stdout(output)
-        write_to(output, data)
-        echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
-        if plots:
-            try:
-                written = write_images({image.name: image.png for image in contents.images}, plots)
-            except OSError as error:
-                raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
-            echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
-        if process:
-            even_elsewhere = to_mlflow is True
-            echo_lines(_log(store, contents, page, named_uri, process, even_elsewhere=even_elsewhere), err=quiet)
-        end_with_unreadable(contents.comparison.unreadable)
+    compared = read_comparison(store, **selection)
+    comparison = compared.comparison
+    tracker = _begin_tracking(store, comparison, named_uri, to_mlflow=to_mlflow)
+    with waiting("drawing the report"):
+        contents = gather_contents(store, comparison, compared.plan, created=time.time())
+        page = render_report(contents)
+    data, quiet = page.encode(), is_stdout(output)
+    write_to(output, data)
+    echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
+    if plots:
+        try:
+            written = write_plots(contents.plots, plots)
+        except OSError as error:
+            raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
+        echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
+    if tracker:
+        echo_lines(_log(store, contents, page, tracker), err=quiet)
+    end_with_unreadable(contents.comparison.unreadable)
 
 
-def _begin_tracking(store: "Store", *, to_mlflow: bool | None) -> "AbstractContextManager[MlflowProcess | None]":
-    """Starts MLflow, which takes as long as the drawing, if the report may be kept there."""
-    from tfbench.tracking.mlflow_process import MlflowProcess
+def _begin_tracking(
+    store: "Store", comparison: "Comparison", named: str | None, *, to_mlflow: bool | None
+) -> "Tracker | None":
+    """Starts MLflow, which takes as long as the drawing, where the newest run is, if the report is to be kept there."""
+    from tfbench.errors import TrackingError
+    from tfbench.store.store import DEFAULT_EXPERIMENT
 
-    if to_mlflow or (to_mlflow is None and store.database.is_file()):
-        return MlflowProcess(needs_pandas=to_mlflow is True)
-    return nullcontext()
+    runs = sorted(comparison.runs, key=lambda run: run.created)
+    states = [state for run in runs[-1:] if (state := store.read_state(run.run_id))]
+    uri, experiment = store.tracking_uri, DEFAULT_EXPERIMENT
+    if states:
+        uri, experiment = states[0].tracking_uri, states[0].experiment
+    is_wanted = uri == store.tracking_uri and store.database.is_file() if to_mlflow is None else to_mlflow
+    if not is_wanted:
+        return None
+    try:
+        tracker = make_tracker(uri, experiment, store, named)
+    except TrackingError as error:
+        _warn(error)
+        return None
+    tracker.begin("prepare")
+    return tracker
 
 
 def _require_replaceable(path: Path, *, force: bool) -> None:
@@ -125,38 +131,25 @@ def _require_replaceable(path: Path, *, force: bool) -> None:
         )
 
 
-def _log(
-    store: "Store",
-    contents: "ReportContents",
-    page: str,
-    named: str | None,
-    process: "MlflowProcess",
-    *,
-    even_elsewhere: bool,
-) -> Iterator[str]:
-    """Keeps the report in the MLflow experiment of its newest run, and says so; what goes wrong there is a warning."""
+def _log(store: "Store", contents: "ReportContents", page: str, tracker: "Tracker") -> Iterator[str]:
+    """Keeps the report in MLflow, and says so; what goes wrong there is a warning."""
     from tfbench.errors import TrackingError
-    from tfbench.store.store import DEFAULT_EXPERIMENT
+    from tfbench.report.figures import png
 
-    runs = sorted(contents.comparison.runs, key=lambda run: run.created)
-    states = [state for run in runs[-1:] if (state := store.read_state(run.run_id))]
-    uri, experiment = store.tracking_uri, DEFAULT_EXPERIMENT
-    if states:
-        uri, experiment = states[0].tracking_uri, states[0].experiment
-    is_own = uri == store.tracking_uri
-    if not even_elsewhere and not (is_own and store.database.is_file()):
-        return
     name, tags, params = _describe(contents)
-    files = {"report.html": page.encode(), **{image.name: image.png for image in contents.images}}
+    files = {"report.html": page.encode(), **{plot.name: png(plot) for plot in contents.plots}}
     try:
         with waiting("keeping the report in MLflow"):
-            tracker = make_tracker(uri, experiment, store, named, process)
             tracked = tracker.log_report(name, files, tags, created=contents.created, params=params)
         yield f"MLflow: run {name} ({tracked.run_id}), file report.html."
         if contents.plan:
             yield f"`{store.command('ui', '--sweep', contents.plan.sweep_id)}` shows it among the runs of the sweep."
     except TrackingError as error:
-        click.echo(f"Warning: the report is not in MLflow: {error}", err=True)
+        _warn(error)
+
+
+def _warn(error: Exception) -> None:
+    click.echo(f"Warning: the report is not in MLflow: {error}", err=True)
 
 
 def _describe(contents: "ReportContents") -> tuple[str, dict[str, str], dict[str, str]]:

@@ -6,33 +6,31 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
-from tfbench.cli._measuring import (
-    Measuring,
-    Number,
+from tfbench.cli._measuring import Measuring, measures
+from tfbench.cli._options import (
+    GroupedCommand,
     devices_option,
     global_batch_size_option,
-    measuring_options,
+    require_absent,
     strategy_option,
 )
 from tfbench.cli._output import echo_json, exit_code
-from tfbench.cli._repeats import echo_repeats, read_plan, repeat_options
 from tfbench.cli._runs import ShownRuns
-from tfbench.cli._workers import Workers, echo_followed, find_place, worker_options
+from tfbench.cli._units import SHARE, Number
+from tfbench.cli._workers import Workers, echo_other_worker, with_workers, worker_options
 
 if TYPE_CHECKING:
+    from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
     from tfbench.runs.limits import RunOutcome
+    from tfbench.runs.repeats import RepeatPlan
+
+_REPEATS = click.IntRange(1, 10_000)
 
 
-@click.command("run", short_help="Make one measured run, or several, or go on with one.")
+@click.command("run", cls=GroupedCommand, short_help="Train and measure one recipe.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
-@click.option(
-    "--resume",
-    metavar="RUN",
-    shell_complete=complete_run,
-    help="Go on from the newest snapshot of an earlier run, tracked where that one was; a place outside of the store "
-    "must be named again.",
-)
+@click.option("--resume", metavar="RUN", shell_complete=complete_run, help="Resume a run from its latest checkpoint.")
 @strategy_option
 @devices_option
 @worker_options
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 @click.option("--steps", metavar="N", type=Number(), help="Stop after the warm-up and N more steps.")
 @click.option("--seconds", metavar="S", type=Number(), help="Stop after the warm-up and S more seconds.")
 @click.option("--seed", metavar="N", type=Number(), help="Of weights, data order and synthetic data.")
-@click.option("--snapshot-every", metavar="N", type=Number(), help="Keep a snapshot to resume from every N epochs.")
+@click.option("--snapshot-every", metavar="N", type=Number(), help="Keep a checkpoint to resume from every N epochs.")
 @click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
 @click.option(
     "--price-per-hour",
@@ -49,23 +47,20 @@ if TYPE_CHECKING:
     type=Number(),
     envvar="TFBENCH_PRICE_PER_HOUR",
     show_envvar=True,
-    help="Of this machine: adds what the run cost. Currency and more: [cost] in the recipe.",
+    help="Show what the run costs. Currency: [cost] in the recipe.",
 )
+@click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
+@click.option("--repeats", metavar="N", type=_REPEATS, help="Make N runs, and show a 95 % interval over them.")
 @click.option(
-    "--fast",
-    is_flag=True,
-    help="First find the fastest settings in short runs (samples on the device, many steps a call, compilers); take "
-    "them, and say what they are worth.",
+    "--until-precise", metavar="SHARE", type=SHARE, help="Repeat until the speed is known to within SHARE, such as 2%."
 )
-@repeat_options
+@click.option("--max-repeats", metavar="N", type=_REPEATS, help="Limit --until-precise. [default: 20]")
+@click.option("--vary-seed", is_flag=True, help="Give each repeat a seed of its own: the recipe's, plus 1, ...")
 @click.option("-v", "--verbose", is_flag=True, help="Show all there is of the run, as `tfbench runs RUN` does.")
 @click.option("-q", "--quiet", is_flag=True, help="Show its result in one line; with --format json only warnings.")
-@click.option("--name", help="Name of the run in MLflow; made from the recipe otherwise.")
-@measuring_options
-@click.pass_context
+@click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
+@measures
 def command(
-    context: click.Context,
-    /,
     recipe: str | None,
     resume: str | None,
     name: str | None,
@@ -79,8 +74,8 @@ def command(
     workers: Workers,
     measuring: Measuring,
     **direct: Any,
-) -> None:
-    """Measures one run of RECIPE: a recipe's name (see `tfbench list`), the path of a TOML file, or a Keras network.
+) -> "ExitCode | int":
+    """Train and measure RECIPE: a recipe's name (see `tfbench list`), the path of a TOML file, or a Keras network.
 
     The model is trained in a process of its own, and every epoch is kept in a journal and in MLflow. With --repeats,
     the same is done in several processes one after another, and the mean is shown with a 95 % interval over them.
@@ -106,35 +101,66 @@ def command(
     """
     from tfbench.runs.fast import find_fastest
 
-    plan = read_plan(repeats, until_precise, max_repeats, varies_seed=vary_seed)
-    if plan and resume:
-        raise click.UsageError("--resume goes on with one run; it takes neither --repeats nor --until-precise.")
-    if fast and resume:
-        raise click.UsageError("--resume goes on with the settings of its run: leave --fast out.")
-    if verbose and quiet:
-        raise click.UsageError("--verbose shows all there is, --quiet a line: leave one of them out.")
+    if resume:
+        require_absent("--resume goes on with one run as it was", "recipe", "repeats", "until_precise", "fast")
+    if verbose:
+        require_absent("--verbose shows all there is", "quiet")
+    plan = _read_repeats(repeats, until_precise, max_repeats, varies_seed=vary_seed)
     request = _make_request(recipe, resume, direct, measuring, name=name)
-    request, place = find_place(request, workers)
-    if place and place.coordinator:
-        if plan or fast:
-            raise click.UsageError(
-                "over several machines a command makes one run; it takes neither --repeats, --until-precise nor --fast."
-            )
-        if place.index:
-            context.exit(echo_followed(request, place, measuring))
+    request = with_workers(request, workers)
+    if request.member:
+        require_absent("over several machines a command makes one run", "repeats", "until_precise", "fast")
+        if request.member.index:
+            return echo_other_worker(request, measuring)
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
-    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short", place=place)
+    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
     if fast:
         request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
     if plan:
-        context.exit(echo_repeats(request, plan, runs))
+        return _make_repeats(request, plan, runs)
     outcome = runs.make(request)
     if runs.as_json:
         echo_json(outcome.document(), f"The run is stored as {outcome.result.request.run_id}.")
     has_failed = outcome.result.status != "FINISHED"
     is_kept = outcome.tracked or runs.maker.tracker is None
-    was_interrupted = outcome.was_interrupted and (has_failed or not is_kept)
-    context.exit(exit_code(has_failed=has_failed, was_interrupted=was_interrupted))
+    return exit_code(has_failed=has_failed, was_interrupted=outcome.was_interrupted and (has_failed or not is_kept))
+
+
+def _read_repeats(
+    repeats: int | None, until_precise: float | None, max_repeats: int | None, *, varies_seed: bool
+) -> "RepeatPlan | None":
+    """Returns how often to repeat a run; None: it is one run."""
+    from tfbench.runs.repeats import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
+
+    if until_precise is None:
+        if max_repeats is not None:
+            raise click.UsageError("--max-repeats limits --until-precise, which is not there.")
+        if repeats is None:
+            if varies_seed:
+                raise click.UsageError("--vary-seed needs --repeats or --until-precise; for one run there is --seed.")
+            return None
+        return RepeatPlan(num=repeats, max_num=repeats, varies_seed=varies_seed)
+    num, most = repeats or MIN_PRECISE_REPEATS, max_repeats or DEFAULT_MAX_REPEATS
+    if most < num:
+        raise click.UsageError(f"--max-repeats: must be {num} or more, which are made in any case. Received: {most}.")
+    return RepeatPlan(num=num, max_num=most, precision=until_precise, varies_seed=varies_seed)
+
+
+def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> "ExitCode":
+    """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
+    from tfbench.report.run.repeats import repeats_document, repeats_section
+    from tfbench.runs.repeats import repeat_run
+
+    done = repeat_run(request, plan, runs.make_brief)
+    console = runs.open_console()
+    if done.series.outcomes and runs.detail != "quiet":
+        console.show(["The last of them", ""], style="bold")
+        runs.show(done.series.outcomes[-1])
+    console.show_sections([repeats_section(done.summary)])
+    if runs.as_json:
+        document = repeats_document(done.summary) | {"runs": [run.document() for run in done.series.outcomes]}
+        echo_json(document, f"The runs are stored as group {done.summary.group}.")
+    return exit_code(has_failed=done.summary.num_failed > 0, was_interrupted=done.summary.was_interrupted)
 
 
 def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "RunOutcome":
@@ -152,17 +178,11 @@ def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label:
 def _make_request(
     recipe: str | None, resume: str | None, direct: dict[str, Any], measuring: Measuring, *, name: str | None
 ) -> "RunRequest":
-    from tfbench.errors import StillRunningError
     from tfbench.runs.requests import resumed_request
     from tfbench.runs.stored import read_predecessor
 
     if resume:
-        if recipe:
-            raise click.UsageError("--resume goes on with the recipe of its run: leave RECIPE out.")
-        try:
-            previous, journal = read_predecessor(measuring.store, resume)
-        except StillRunningError as error:
-            raise click.UsageError(str(error)) from error
+        previous, journal = read_predecessor(measuring.store, resume)
         return resumed_request(
             previous,
             journal,

@@ -5,35 +5,31 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._comparison import Selection
 from tfbench.cli._completion import complete_run
-from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_json, echo_lines, text_width
+from tfbench.cli._options import format_option, require_absent, store_option
+from tfbench.cli._output import echo_drawn, echo_json, echo_lines, text_width
 from tfbench.cli._runs import show_run
-from tfbench.cli._store import open_store, store_option
-from tfbench.cli.compare import show_selected
+from tfbench.cli._settings import read_machines
+from tfbench.cli._store import open_store
+from tfbench.cli.compare import show_compared
 from tfbench.errors import UnknownNameError
 from tfbench.records.history import STATUSES
 
 if TYPE_CHECKING:
     from tfbench.store.store import RunHead, Store
 
-_LIMIT = 20
 
-
-@click.command(short_help="List what was made, or show all there is of one run.")
+@click.command(short_help="List runs and sweeps, or show one run in full.")
 @click.argument("run", required=False, shell_complete=complete_run)
 @click.option("--recipe", metavar="NAME", help="Only what is of this recipe.")
 @click.option(
-    "--status",
-    type=click.Choice([status.lower() for status in STATUSES], case_sensitive=False),
-    help="Only what ended so.",
+    "--status", type=click.Choice([one.lower() for one in STATUSES], case_sensitive=False), help="Only these."
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help=f"At most so many; {_LIMIT} unless it is given.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", default=20, help="Maximum number.")
 @store_option
 @format_option
 def command(
-    run: str | None, recipe: str | None, status: str | None, limit: int | None, store_root: Path, output_format: str
+    run: str | None, recipe: str | None, status: str | None, limit: int, store_root: Path, output_format: str
 ) -> None:
     """List past runs, sweeps, repeats and profiles, newest first; or show all there is of one RUN.
 
@@ -51,12 +47,10 @@ def command(
 
     store = open_store(store_root)
     if run:
-        if recipe or status or limit:
-            raise click.UsageError("RUN names one: leave --recipe, --status and --limit out.")
+        require_absent("RUN names one", "recipe", "status", "limit")
         _show(store, run, output_format)
         return
     found = list_history(store, recipe=recipe, status=status.upper() if status else None)
-    limit = limit or _LIMIT
     if output_format == "json":
         echo_json({"runs": found[:limit]})
         return
@@ -70,8 +64,9 @@ def command(
 
 
 def _show(store: "Store", token: str, output_format: str) -> None:
+    from tfbench import api
     from tfbench.report.profile.console import ProfileConsole
-    from tfbench.report.run.console import RunConsole
+    from tfbench.report.run.console import RunConsole, open_console
     from tfbench.runs.maker import server_of
     from tfbench.runs.stored import read_stored
 
@@ -81,18 +76,18 @@ def _show(store: "Store", token: str, output_format: str) -> None:
         members = _find_members(store, token)
         if members is None:
             raise
-        show_selected(store, Selection((token,), None, False, None, None, False), output_format)
+        show_compared(api.compare([token], machines=read_machines(), store=store.root), output_format)
         if members and output_format == "text":
             echo_lines(["", "Its runs:", *(f"  {head.run_id}  {head.name}" for head in members)])
         return
     if output_format == "json":
         echo_json(found.document(), "The run is still in the store.")
         return
-    server = server_of(store.read_state(found.run_id), store)
-    if found.result.request.profile:
-        show_run(found, ProfileConsole(quiet_stdout=False, detail="full", server=server))
-    else:
-        show_run(found, RunConsole(quiet_stdout=False, detail="full", server=server))
+    kind = ProfileConsole if found.result.request.profile else RunConsole
+    server, console = server_of(store.read_state(found.run_id), store), open_console(stderr=False)
+    with console.capture() as drawn:  # a console itself outlives its reader, for the sake of a run
+        show_run(found, kind(quiet_stdout=False, detail="full", server=server, console=console))
+    echo_drawn(drawn.get())
 
 
 def _find_members(store: "Store", token: str) -> "list[RunHead] | None":

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING
 import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
-from tfbench.cli._options import allow_code_option, format_option, is_given, load_named_recipe, set_option
+from tfbench.cli._options import (
+    allow_code_option,
+    format_option,
+    load_named_recipe,
+    require_absent,
+    set_option,
+    store_option,
+)
 from tfbench.cli._output import echo_json, echo_lines, terminal_width, waiting
-from tfbench.cli._store import load_run, open_store, store_option
+from tfbench.cli._store import load_run, open_store
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
@@ -20,21 +27,14 @@ _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and 
 @click.command(short_help="Print a network layer by layer, or the settings of a run.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option(
-    "--effective",
-    "run",
-    metavar="RUN",
-    shell_complete=complete_run,
-    help="Print the settings that were in effect in a run instead, and what its recipe asked for.",
+    "--effective", "run", metavar="RUN", shell_complete=complete_run, help="Print what was in effect in a run."
 )
 @set_option
 @allow_code_option
-@click.option("--toml", "as_toml", is_flag=True, help="Print the recipe instead, with every default written out.")
+@click.option("--toml", "as_toml", is_flag=True, help="Print the recipe with every default.")
 @store_option
 @format_option
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     recipe: str | None,
     run: str | None,
     overrides: tuple[str, ...],
@@ -61,16 +61,14 @@ def command(
     tfbench show --effective @last
     """
     if run is not None:
-        given = {"--set": bool(overrides), "--allow-code": allows_code, "--toml": as_toml}
-        _require_run_alone(recipe, given)
+        require_absent("--effective shows a run as it was", "recipe", "overrides", "allows_code", "as_toml")
         _show_effective(run, store_root, output_format)
         return
     if recipe is None:
         raise click.UsageError(
             "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run."
         )
-    if is_given(context, "store_root"):
-        raise click.UsageError("--store is where --effective looks for runs; a recipe is not in it.")
+    require_absent("only --effective looks for runs", "store_root")
     if as_toml and output_format == "json":
         raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
     from tfbench.recipe.registry import is_code
@@ -85,14 +83,6 @@ def command(
         click.echo(clean(format_toml(to_tables(resolved))).encode(), nl=False)
     else:
         _show_layers(resolved, _ask_for_table(resolved, allows_code=allows_code or is_code(recipe)), output_format)
-
-
-def _require_run_alone(recipe: str | None, given: dict[str, bool]) -> None:
-    if recipe is not None:
-        raise click.UsageError(f"--effective shows a run, which has its recipe in it: leave '{recipe}' out.")
-    if any(given.values()):
-        names = ", ".join(name for name, is_given in given.items() if is_given)
-        raise click.UsageError(f"--effective shows a run as it was: leave {names} out.")
 
 
 def _show_effective(run: str, store_root: Path, output_format: str) -> None:

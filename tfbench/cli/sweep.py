@@ -1,100 +1,78 @@
 """`tfbench sweep`: one recipe over several sizes, devices and strategies."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from tfbench.cli._cluster import Cluster, cluster_options, make_on_ray, make_task, write_plan
 from tfbench.cli._completion import complete_recipe, complete_sweep
-from tfbench.cli._measuring import Limits, Measuring, Number, limit_options, measuring_options
-from tfbench.cli._options import is_given
+from tfbench.cli._measuring import Measuring, measures
+from tfbench.cli._options import GroupedCommand, arm_options, is_given, plan_options, require_absent, stack
+from tfbench.cli._output import echo_json, exit_code
+from tfbench.cli._runs import open_maker
 from tfbench.cli._store import warn_of_unreadable_lines
-from tfbench.cli._sweeping import make_plan, make_sweep
-from tfbench.cli._units import DURATION
+from tfbench.cli._sweeping import Planned, make_plan, make_sweep, new_sweep, show_plan
+from tfbench.cli._units import FILE
+
+if TYPE_CHECKING:
+    from tfbench.errors import ExitCode
 
 _SECONDS = 5.0
 _QUICK_SECONDS = 0.5
 _QUICK_RECIPE = "mnist_hidden100_mlp"
 _QUICK_VARIATION = "training.global_batch_size=32,512"
 _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
-# Parameters that plan a sweep, and those that ask for another than a planned one.
+# Parameters that plan a sweep.
 _PLANNING = (
-    *("variations", "arms", "aa", "refine", "repeats", "seconds", "full", "quick", "time_budget"),
-    *("backend", "data", "data_dir", "overrides", *Limits._fields),
+    *("recipe", "variations", "arms", "aa", "refine", "step", "repeats", "seconds", "full", "quick", "time_budget"),
+    *("backend", "data", "data_dir", "overrides", "run_timeout", "memory_limit"),
 )
-_OF_OTHER_SWEEPS = ("resume", "dry_run")
+
+_cluster_options = stack(
+    click.option("--ray", metavar="ADDRESS", help="Make the runs on a Ray cluster: auto, or HOST:6379."),
+    click.option(
+        "--plan", "plan_path", type=FILE, metavar="FILE", help="Write the plan for a scheduler, and measure nothing."
+    ),
+    click.option("--force", "replaces", is_flag=True, help="Overwrite the file of --plan."),
+    click.option("--task", type=int, metavar="N", help="Make task N of the plan in --plan FILE, here."),
+)
 
 
-@click.command(short_help="Run a recipe over sizes and devices: which is faster?")
+@click.command(cls=GroupedCommand, short_help="Compare devices and strategies over several sizes.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
-@click.option(
-    "--vary",
-    "variations",
-    multiple=True,
-    metavar="KEY=VALUES",
-    help="What to vary: KEY=32,128 or KEY=LOW..HIGH. May be given several times; instead of [sweep].",
-)
-@click.option(
-    "--arm",
-    "arms",
-    multiple=True,
-    metavar='"STRATEGY DEVICES ..."',
-    help='What to compare, such as "mirrored gpu:0,gpu:1" or "default cpu:0 backend=jax", of machines of a cluster '
-    '"default gpu:0 @a100"; may be given several times, '
-    "the first is the baseline. "
-    "[default: the recipe's own, else the CPU, one GPU and all GPUs; without a GPU one logical CPU and two]",
-)
+@arm_options()
 @click.option("--aa", is_flag=True, help="Run each arm against itself: what differs by chance alone?")
-@click.option(
-    "--refine",
-    metavar="N",
-    type=click.IntRange(0, 1000),
-    default=0,
-    help="Add up to N values to one --vary KEY=LOW..HIGH, where the faster arm changes.",
-)
-@click.option("--repeats", metavar="N", type=int, help="Rounds, in each of which every point is run once. [default: 3]")
-@click.option("--seconds", metavar="S", type=Number(), help="Steady time of a run. [default: 5]")
+@plan_options(seconds=_SECONDS)
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
-@click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about two minutes on an idle machine.")
-@click.option("--time-budget", metavar="TIME", type=DURATION, help="Stop by then; the most useful runs come first.")
+@click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about two minutes.")
 @click.option(
-    "--resume",
-    metavar="ID",
-    shell_complete=complete_sweep,
-    help="Make the runs that a sweep still lacks; @last is the newest sweep.",
+    "--resume", metavar="ID", shell_complete=complete_sweep, help="Make the missing runs of a sweep, or @last."
 )
-@click.option("--dry-run", is_flag=True, help="Print the plan and the estimate of its time, and stop.")
-@cluster_options
-@limit_options
-@measuring_options
-@click.pass_context
+@_cluster_options
+@measures
 def command(
-    context: click.Context,
-    /,
     recipe: str | None,
-    variations: tuple[str, ...],
-    arms: tuple[str, ...],
-    aa: bool,
-    refine: int,
-    repeats: int | None,
     seconds: float | None,
     full: bool,
     quick: bool,
-    time_budget: float | None,
     resume: str | None,
     dry_run: bool,
-    cluster: Cluster,
-    limits: Limits,
+    ray: str | None,
+    plan_path: Path | None,
+    replaces: bool,
+    task: int | None,
     measuring: Measuring,
-) -> None:
+    **planning: Any,
+) -> "ExitCode":
     """Run RECIPE over several sizes, under several strategies and devices, and compare.
 
     Is my GPU worth it? Without --arm it compares what is there: the CPU against one GPU, and against all GPUs.
 
-    What is compared is called an arm: a strategy on devices, such as "mirrored gpu:0,gpu:1". The strategy "default"
-    is plain Keras, without any; "one_device" and "mirrored" are those of tf.distribute. What follows is set for the
-    arm alone: "default cpu:0 backend=jax". In each round every arm is run once at every size, each run in a process
-    of its own; the arms take turns, so that drift of the machine hits them alike. A run that fails, or goes beyond a
-    limit, is a result, and the sweep goes on. Killed at any moment, `tfbench sweep --resume ID` makes the runs that
-    are missing.
+    An arm is a strategy on devices, such as "mirrored gpu:0,gpu:1". The strategy "default" is plain Keras;
+    "one_device" and "mirrored" are those of tf.distribute. What follows is set for the arm alone: "default cpu:0
+    backend=jax". In each round every arm is run once at every size, each run in a process of its own; the arms take
+    turns, so that drift of the machine hits them alike. A run that fails, or goes beyond a limit, is a result, and the
+    sweep goes on. Killed at any moment, `tfbench sweep --resume ID` makes the runs that are missing.
 
     \b
     tfbench sweep --quick
@@ -120,75 +98,111 @@ def command(
     tfbench sweep mnist_mlp --arm "default gpu:0" --arm "default cpu:0" \\
         --ray HOST:6379
     """
-    from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
-    from tfbench.sweeps.sweep import check_points
-    from tfbench.sweeps.tasks import find_standing
-
-    cluster.require_sense(is_named=bool(recipe))
-    if cluster.plan_path and cluster.task is not None:
-        _require_no_plan(context, "--task", *_OF_OTHER_SWEEPS, "tracking_uri", "experiment", allows=("data_dir",))
-        wins = is_given(context, "data_dir")  # over the plan's, which wins over the machine's own setting
-        context.exit(make_task(cluster.plan_path, cluster.task, measuring, has_own_data=wins))
-    store, before = measuring.store, None
+    if ray and plan_path:
+        raise click.UsageError("--ray and --plan: each is another way to make a sweep. Leave one out.")
+    if replaces and (task is not None or not plan_path):
+        raise click.UsageError("--force goes with --plan, where a plan is written.")
+    if task is not None:
+        if recipe or not plan_path:
+            raise click.UsageError("--task makes a task of a plan: tfbench sweep --plan FILE --task N --store DIR")
+        return _make_task(plan_path, task, measuring)
     if resume:
-        if recipe:
-            raise click.UsageError("--resume goes by the plan that there is: leave RECIPE out.")
-        _require_no_plan(context, "--resume", "plan_path")
-        sweep_id = find_sweep(store, resume)
-        plan, results = read_sweep(store, sweep_id)
-        warn_of_unreadable_lines(store, sweep_id)
-        if plan.allows_code and not measuring.allows_code:
-            raise click.UsageError("the sweep calls functions of your own: allow it again with --allow-code.")
-        if cluster.ray and (plan.time_budget_seconds is not None or plan.refinement):
-            option = "--refine" if plan.refinement else "--time-budget"
-            raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")
-        check_points(plan)  # its record may be someone else's
-        opened, before = reopened_log(store, sweep_id), find_tracking(store, sweep_id)
-    else:
-        if quick:
-            recipe, variations = recipe or _QUICK_RECIPE, variations or (_QUICK_VARIATION,)
-            measuring = measuring._replace(overrides=(*_QUICK_VALUES, *measuring.overrides))
-        if recipe is None:
-            raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none.")
-        if full and seconds is not None:
-            raise click.UsageError("--full trains to the recipe's epochs, --seconds limits a run: leave one out.")
-        if seconds is None and not full:
-            seconds = _QUICK_SECONDS if quick else _SECONDS
-        request = measuring.make_request(recipe, steady_seconds=seconds)
-        if cluster.finds_machines:
-            _require_plannable(arms, time_budget, refine)
-        plan = make_plan(
-            request,
-            variations,
-            arms,
-            limits,
-            repeats=repeats,
-            aa=aa,
-            refine=refine,
-            time_budget=time_budget,
-            names_machines=cluster.finds_machines,
-        )
-        results = {}
-        opened = new_log(store, plan)
-    if cluster.plan_path and not dry_run:
-        context.exit(write_plan(plan, opened, cluster.plan_path, measuring, replaces=cluster.replaces))
-    if cluster.ray:
-        context.exit(make_on_ray(plan, opened, results, cluster.ray, measuring, is_dry=dry_run, before=before))
-    num_made = len(find_standing(plan, results, store))
-    context.exit(make_sweep(plan, opened, num_made, measuring, is_dry=dry_run, before=before))
+        require_absent("--resume goes by the plan that there is", *_PLANNING, "plan_path")
+        return make_sweep(_find_sweep(resume, measuring, ray), measuring, dry_run=dry_run, ray=ray)
+    if quick:
+        recipe, planning["variations"] = recipe or _QUICK_RECIPE, planning["variations"] or (_QUICK_VARIATION,)
+        measuring = measuring._replace(overrides=(*_QUICK_VALUES, *measuring.overrides))
+    if recipe is None:
+        raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none.")
+    if full:
+        require_absent("--full trains to the recipe's epochs", "seconds")
+    elif seconds is None:
+        seconds = _QUICK_SECONDS if quick else _SECONDS
+    if ray or plan_path:
+        require_absent("on other machines there is no end of time and no next value", "time_budget", "refine")
+        if not planning["arms"]:
+            raise click.UsageError("Missing option '--arm': what other machines have to compare is not known here.")
+    request = measuring.make_request(recipe, steady_seconds=seconds)
+    plan = make_plan(request, measuring, **planning, names_machines=bool(ray or plan_path))
+    if plan_path and not dry_run:
+        return _write_plan(new_sweep(plan, measuring), plan_path, measuring, replaces=replaces)
+    return make_sweep(new_sweep(plan, measuring), measuring, dry_run=dry_run, ray=ray)
 
 
-def _require_no_plan(context: click.Context, way: str, *also: str, allows: tuple[str, ...] = ()) -> None:
-    """Refuses options that would plan another sweep than the one that there is."""
-    names = {*_PLANNING, *also} - {*allows}
-    if given := [one.opts[0] for one in context.command.params if one.name in names and is_given(context, one.name)]:
-        raise click.UsageError(f"{way} goes by the plan that there is: leave {', '.join(given)} out.")
+def _find_sweep(token: str, measuring: Measuring, ray: str | None) -> Planned:
+    """Returns a sweep that is to go on."""
+    from tfbench.store.sweep_log import find_sweep, find_tracking, read_sweep, reopened_log
+    from tfbench.sweeps.plan import check_points
+
+    store = measuring.store
+    sweep_id = find_sweep(store, token)
+    plan, results = read_sweep(store, sweep_id)
+    warn_of_unreadable_lines(store, sweep_id)
+    if plan.allows_code and not measuring.allows_code:
+        raise click.UsageError("the sweep calls functions of your own: allow it again with --allow-code.")
+    if ray and (plan.time_budget_seconds is not None or plan.refinement):
+        option = "--refine" if plan.refinement else "--time-budget"
+        raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")
+    check_points(plan)  # its record may be someone else's
+    return Planned(plan, reopened_log(store, sweep_id), results, find_tracking(store, sweep_id))
 
 
-def _require_plannable(arms: tuple[str, ...], time_budget: float | None, refine: int) -> None:
-    if not arms:
-        raise click.UsageError("Missing option '--arm': what there is to compare on other machines is not known here.")
-    if time_budget is not None:
-        raise click.UsageError("--time-budget is of the sweeps of one machine: leave it out.")
-    if refine:
-        raise click.UsageError("--refine is of the sweeps of one machine: leave it out.")
+def _write_plan(planned: Planned, path: Path, measuring: Measuring, *, replaces: bool) -> "ExitCode":
+    """Writes a plan's file, and begins the sweep's record; nothing is measured."""
+    from tfbench.errors import ExitCode, TrackingError
+    from tfbench.records.whole_files import is_stream
+    from tfbench.sweeps.tasks import list_tasks, write_plan_file
+
+    plan, store = planned.plan, measuring.store
+    if path.exists() and not (replaces or is_stream(path)):
+        raise TrackingError(f"{path}: is there already. Use --force to overwrite it, or another file for --plan.")
+    write_plan_file(plan, path)
+    with planned.log:
+        tasks = list_tasks(plan)
+    of_kinds = {
+        kind: [task.number for task in tasks if task.machine == kind] for kind in (task.machine for task in tasks)
+    }
+    show_plan(
+        plan,
+        0,
+        measuring,
+        "",
+        f"{path} has tasks 0 to {len(tasks) - 1}, each for one machine that does nothing else meanwhile.",
+        *(f"  on {kind}: {','.join(map(str, numbers))}" for kind, numbers in of_kinds.items() if kind),
+        "This makes a task, then brings home what came of all of them, as often as you like, and shows it:",
+        f"  tfbench sweep --plan {path} --task N --store DIR",
+        f"  {store.command('import')} DIR/journals/*.jsonl",
+        f"  {store.command('compare', '--sweep', plan.sweep_id)}",
+    )
+    if measuring.as_json:
+        document = {"id": plan.sweep_id, "plan": str(path), "num_tasks": len(tasks)}
+        echo_json(document, f"The plan is written to {path}.")
+    return ExitCode.DONE
+
+
+def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
+    """Makes a task of a plan's file on this machine, with data of its own or where the plan has it."""
+    from tfbench.errors import RecipeError
+    from tfbench.report.sweep.console import SweepConsole
+    from tfbench.sweeps import sweep
+    from tfbench.sweeps.tasks import find_task, read_plan_file
+
+    others = {*_PLANNING, "resume", "dry_run", "tracking_uri", "experiment"} - {"data_dir"}
+    require_absent("--task goes by the plan that there is", *others)
+    plan = read_plan_file(path)
+    if plan.allows_code and not measuring.allows_code:
+        raise RecipeError("the sweep calls functions of your own: allow it again with --allow-code.")
+    task = find_task(plan, number)
+    has_own = is_given(click.get_current_context(), "data_dir")  # which wins over the plan's, and that over settings
+    data_dir = measuring.data_dir if has_own or not plan.data_dir else None
+    end = sweep.make_task(
+        plan,
+        task,
+        open_maker(measuring._replace(no_mlflow=True)),
+        SweepConsole(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.cells)),
+        str(data_dir.absolute()) if data_dir else None,
+    )
+    if measuring.as_json:
+        document = {"id": plan.sweep_id, "task": number, "num_left": end.num_left, "num_failed": end.num_failed}
+        echo_json(document, f"The runs are in {measuring.store_root}.")
+    return exit_code(has_failed=end.num_failed > 0, was_interrupted=end.was_interrupted)

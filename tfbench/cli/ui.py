@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tfbench.cli._completion import complete_sweep
+from tfbench.cli._options import named_uri_option, require_absent, store_option
 from tfbench.cli._output import echo_lines, waiting
-from tfbench.cli._store import make_tracker, named_uri_option, open_store, store_option, warn_of_unreadable_lines
+from tfbench.cli._store import make_tracker, open_store, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
@@ -21,22 +22,15 @@ _LOADED_RUNS = 100  # at a time, by MLflow's page
 
 
 @click.command(short_help="Look at the runs in MLflow.")
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    help="Port to listen on. [default: the first free one from 5000 on]",
-)
+@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="[default: the first free one from 5000 on]")
 @click.option(
     "--host",
     metavar="ADDRESS",
     default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on; 0.0.0.0 lets other machines in, and MLflow asks nobody for a password.",
+    help="Listen on this address; 0.0.0.0 lets other machines in, without a password.",
 )
-@click.option("--experiment", help="MLflow experiment to open. [default: tfbench]")
-@click.option(
-    "--sweep", metavar="ID", shell_complete=complete_sweep, help="Open the view of a sweep; @last is the newest one."
-)
+@click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
+@click.option("--sweep", metavar="ID", shell_complete=complete_sweep, help="Open the view of a sweep, or of @last.")
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser, too.")
 @named_uri_option
 @store_option
@@ -69,13 +63,13 @@ def command(
         experiment_id = _find_experiment(store, experiment or DEFAULT_EXPERIMENT)
         _serve(store, (host, port), OVERVIEW, experiment_id, opens_browser)
         return
-    if experiment:
-        raise click.UsageError("--sweep opens the experiment of its runs: leave --experiment out.")
+    require_absent("--sweep opens the experiment of its runs", "experiment")
     _show_sweep(store, sweep, (host, port), opens_browser, named_uri)
 
 
 def _show_sweep(store: "Store", token: str, place: Place, opens_browser: bool, named: str | None) -> None:
     from tfbench.errors import TrackingError
+    from tfbench.report.run.sections import bring_it_there
     from tfbench.store.sweep_log import find_sweep, read_sweep
     from tfbench.sweeps.view import find_shown_sweep
     from tfbench.tracking.address import is_server
@@ -87,10 +81,11 @@ def _show_sweep(store: "Store", token: str, place: Place, opens_browser: bool, n
     with waiting("looking for its runs in MLflow"):
         shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
+    elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:
         click.echo(
             f"Warning: {shown.num_missing} runs of it are not in MLflow; "
-            f"`{store.command('recover')}` brings them there.",
+            f"`{bring_it_there(store.root, elsewhere)}` brings them there.",
             err=True,
         )
     if shown.elsewhere:
@@ -100,7 +95,7 @@ def _show_sweep(store: "Store", token: str, place: Place, opens_browser: bool, n
             f'It has {shown.num_runs} runs. MLflow loads {_LOADED_RUNS} at a time: "Load more" is below the list.',
             err=True,
         )
-    if shown.tracking_uri == store.tracking_uri:
+    if elsewhere is None:
         _serve(store, place, view, shown.experiment_id, opens_browser)
     elif is_server(shown.tracking_uri):
         url = view.url(uri, shown.experiment_id)
@@ -120,15 +115,16 @@ def _serve(store: "Store", place: Place, view: "View", experiment_id: str, opens
     from tfbench.errors import TrackingError
     from tfbench.tracking import server
 
-    host, port = server.normal_host(place[0]), place[1]
+    host = place[0]
     try:
+        port = server.choose_port(place[1], host)
         click.echo(f"Starting MLflow on {store.database} ...", err=True)
         with contextlib.ExitStack() as stack:
             with waiting("waiting for MLflow"):
-                process, chosen = stack.enter_context(server.serve_on(store, port, host))
-            url = view.url(f"http://{server.public_name(host)}:{chosen}", experiment_id)
+                process = stack.enter_context(server.serve(store, port, host))
+            url = view.url(f"http://{server.public_name(host)}:{port}", experiment_id)
             click.echo(url)
-            echo_lines(_describe_way(host, chosen), err=True)
+            echo_lines(_describe_way(host, port), err=True)
             click.echo("Ctrl-C ends it.", err=True)
             if opens_browser:
                 click.launch(url)

@@ -3,8 +3,7 @@
 import click
 
 from tfbench.cli._completion import complete_recipe
-from tfbench.cli._measuring import backend_option
-from tfbench.cli._options import format_option, load_named_recipe, set_option
+from tfbench.cli._options import allow_code_option, backend_option, format_option, load_named_recipe, set_option
 from tfbench.cli._output import echo_json, echo_lines, is_terminal, text_width
 from tfbench.errors import ExitCode, TfbenchError
 from tfbench.wording import LONGEST_LINE, shorten_lines
@@ -14,19 +13,15 @@ from tfbench.wording import LONGEST_LINE, shorten_lines
 @click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...", shell_complete=complete_recipe)
 @backend_option
 @set_option
-@click.option(
-    "--allow-code", "allows_code", is_flag=True, help="Accept recipes that name functions of your own; none is called."
-)
+@allow_code_option
 @format_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     recipes: tuple[str, ...],
     backend: str | None,
     overrides: tuple[str, ...],
     allows_code: bool,
     output_format: str,
-) -> None:
+) -> ExitCode:
     """Check recipes, and every point of their sweeps, without running them.
 
     All files are checked and all problems named, with --backend what a back end lacks for one. Exit code 2 if there is
@@ -51,14 +46,12 @@ def command(
         lines = (line for recipe, found in problems.items() for line in found or [f"{recipe}: ok"])
         width = text_width() if is_terminal() else LONGEST_LINE  # other programs get a line a problem
         echo_lines(part for line in lines for part in wrap(line, width))
-    if any(problems.values()):
-        ctx.exit(ExitCode.USAGE)
+    return ExitCode.USAGE if any(problems.values()) else ExitCode.DONE
 
 
 def _find_problems(name: str, overrides: tuple[str, ...], *, allows_code: bool) -> list[str]:
     from tfbench.runs.requests import new_request
-    from tfbench.sweeps.making import plan_sweep
-    from tfbench.sweeps.plan import own_arm
+    from tfbench.sweeps.plan import own_arm, plan_sweep
 
     try:
         recipe = load_named_recipe(name, overrides)

@@ -61,16 +61,13 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    from tfbench.datasets.sources import cifar10_files
-    from tfbench.datasets.sources.tfds_arrays import load_tfds
+    from tfbench.datasets.sources import cifar10_files, tfds_arrays
 
-    if found := cifar10_files.find(data_dir):
-        return cifar10_files.load(*found, describe(config))
-    return load_tfds(
+    found = cifar10_files.load(data_dir) or tfds_arrays.load(
         "cifar10",
-        describe(config),
         data_dir,
         splits=("train", "test"),
         host="https://www.cs.toronto.edu",
         accepted=cifar10_files.ACCEPTED,
     )
+    return found.train_and_test(describe(config))

@@ -117,6 +117,7 @@ def _load_folder(config: Config, folder: Path) -> Splits:
             notes.append(f"{folder / name}: files not read as images: {kinds}.")
         splits[name] = Split(inputs=paths, targets=labels, num_samples=len(paths), read=read, read_array=read_array)
         _require_complete(config, name, len(paths), str(folder / name))
+    image_files.require_whole(folder, [*splits["train"].inputs, *splits["val"].inputs])
     # By class as they are listed, the first predictions would all be of the first class.
     order = np.random.default_rng(0).permutation(splits["val"].num_samples)
     unsorted = splits["val"]

@@ -34,16 +34,13 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    from tfbench.datasets.sources import mnist_files
-    from tfbench.datasets.sources.tfds_arrays import load_tfds
+    from tfbench.datasets.sources import mnist_files, tfds_arrays
 
-    if folder := mnist_files.find(data_dir):
-        return mnist_files.load(folder, describe(config))
-    return load_tfds(
+    found = mnist_files.load(data_dir) or tfds_arrays.load(
         "mnist",
-        describe(config),
         data_dir,
         splits=("train", "test"),
         host="https://storage.googleapis.com",
         accepted=mnist_files.ACCEPTED,
     )
+    return found.train_and_test(describe(config))

@@ -1,6 +1,9 @@
 """SVHN: 598,388 + 6,000 house-number digits, 32x32 colour, 10 classes, and a test split of 26,032."""
 
-from tfbench.datasets.sources.splits import Splits
+import dataclasses
+
+from tfbench.datasets.sources.splits import Splits, copy_aligned
+from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Flag, NaturalNumber, schema
 
@@ -47,14 +50,19 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     """
     from tfbench.datasets.sources import svhn
 
-    source = svhn.find_source(data_dir)
-    counts = {part: source.count(part) for part in IMAGES}
-    if config.complete:
-        svhn.require_counts(source, IMAGES)
-    train, validation, mean = svhn.split_training_images(
-        source, counts, VALIDATION_PER_CLASS, seed=config.seed, transposed=config.transposed
-    )
-    test = svhn.load_test(source, transposed=config.transposed)
+    found = svhn.load(data_dir)
+    counts = {part: found.splits[part].num_samples for part in IMAGES}
+    found.require(describe(config), counts)
+    if config.complete and counts != IMAGES:
+        raise DatasetError(
+            f"{found.where}: expected {_sizes(IMAGES)} images, found {_sizes(counts)}: this is not the complete set. "
+            "Fetch it again, or take it for what it is: dataset.complete = false."
+        )
+    if config.transposed:  # views, so that each image is still copied once
+        turned = {part: dataclasses.replace(s, inputs=s.inputs.swapaxes(1, 2)) for part, s in found.splits.items()}
+        found = dataclasses.replace(found, splits=turned)
+    train, validation, mean = svhn.split_training_images(found, VALIDATION_PER_CLASS, seed=config.seed)
+    test = dataclasses.replace(found.splits["test"], inputs=copy_aligned(found.splits["test"].inputs))
     is_whole = counts == IMAGES
     sizes = f"{_sizes(counts)} of {_sizes(IMAGES)} images"
     return Splits(
@@ -63,8 +71,8 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         validation=validation,
         test=test,
         mean=mean,
-        cache=source.cache,
-        source=source.description if is_whole else f"{source.description}, incomplete: {sizes}",
+        cache=found.cache,
+        source=found.source if is_whole else f"{found.source}, incomplete: {sizes}",
         notes=() if is_whole else (f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",),
     )
 

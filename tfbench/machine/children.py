@@ -6,7 +6,7 @@ Python puts the current folder in front of what it imports for `-m`; a json.py t
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import IO
 
 # Lets the kernel send SIGTERM when the parent ends, however it does (prctl, PR_SET_PDEATHSIG), and becomes the command,
@@ -24,11 +24,12 @@ def start(
     module: str,
     arguments: Iterable[str] = (),
     *,
-    output: IO[bytes],
+    output: IO[bytes] | int,
     stdin: int = subprocess.DEVNULL,
     folder: str | None = None,
     settings: Mapping[str, str | None] | None = None,
     environment: Mapping[str, str] | None = None,
+    pass_fds: Collection[int] = (),
 ) -> "subprocess.Popen[bytes]":
     """Starts `python -m MODULE` in a session of its own, which Ctrl-C does not reach.
 
@@ -42,6 +43,7 @@ def start(
         folder: It is started in; None: the current one.
         settings: Environment variables set in place of the user's; None takes one away.
         environment: All of its variables; None: those of this process, with the settings.
+        pass_fds: Open files that it has, too, under the same numbers.
     """
     return subprocess.Popen(
         _bound(module, arguments),
@@ -51,6 +53,7 @@ def start(
         cwd=folder,
         env=_environment(settings or {}, os.environ if environment is None else environment),
         start_new_session=True,
+        pass_fds=pass_fds,
     )
 
 
@@ -77,21 +80,6 @@ def ask(
         timeout=timeout,
         env=_environment(settings),
         check=False,
-    )
-
-
-def converse(module: str, arguments: Iterable[str] = ()) -> "subprocess.Popen[bytes]":
-    """Starts `python -m MODULE`, as `start` does, to be spoken with over its standard input and output.
-
-    What it says on stderr goes to the caller's. It sees by the end of its standard input that the caller has ended,
-    and goes on when the calling thread alone has.
-    """
-    return subprocess.Popen(
-        _command(module, arguments),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=_environment({}),
-        start_new_session=True,
     )
 
 

@@ -98,11 +98,12 @@ def ask_devices() -> DeviceFacts:
         visible = choose_visible(read_gpus(), system["cuda_visible_devices"])
         return DeviceFacts(tensorflow=None, logical_cores=os.cpu_count() or 1, gpus=visible, **system)
     settings = {
+        "KERAS_BACKEND": "tensorflow",
         "TF_CPP_MIN_LOG_LEVEL": "0",  # what it says of GPUs is what we look for
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
     }
     try:
-        report = children.ask("tfbench.backends.tensorflow.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
+        report = children.ask("tfbench.backends.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
     except subprocess.TimeoutExpired as error:
         raise DeviceError(
             f"TensorFlow did not answer within {_TIMEOUT_SECONDS} s when asked for its devices. "

@@ -56,11 +56,12 @@ def ask_others() -> Iterator[Framework]:
 def ask(backend: BackendName) -> Framework:
     """Asks a framework, in a process of its own."""
     settings: dict[str, str | None] = {
+        "KERAS_BACKEND": backend,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # JAX would take most of a GPU, maybe from a run that measures there
     }
     try:
-        report = children.ask(f"tfbench.backends.{backend}.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
+        report = children.ask("tfbench.backends.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
         found: Framework = build(Framework, json.loads(report.stdout.splitlines()[-1]), "device report")
     except subprocess.TimeoutExpired:
         return Framework(name=backend, problem=f"did not answer within {_TIMEOUT_SECONDS} s")

@@ -171,14 +171,18 @@ def _count_swapped_pages(root: Path) -> int:
     return 0
 
 
-def count_other_workers(run_id: str) -> int:
-    """Counts the measuring processes of other runs on this machine; workers that train together are of one run."""
-    return sum(found != run_id for _, found in _list_workers())
+def count_other_workers(run: str) -> int:
+    """Counts the measuring processes of other runs on this machine; workers that train together are of one run.
+
+    Args:
+        run: Its id, or where its workers meet.
+    """
+    return sum(found != run for _, found in _list_workers())
 
 
-def find_fellows(run_id: str) -> "list[psutil.Process]":
+def find_fellows(run: str) -> "list[psutil.Process]":
     """Returns the other measuring processes of a run on this machine: workers that train together."""
-    return [process for process, found in _list_workers() if found == run_id]
+    return [process for process, found in _list_workers() if found == run]
 
 
 def _list_workers() -> "Iterator[tuple[psutil.Process, str | None]]":
@@ -192,9 +196,10 @@ def _list_workers() -> "Iterator[tuple[psutil.Process, str | None]]":
 
 
 def _run_of(command: list[str]) -> str | None:
-    """Returns the id of the run that a measuring process is of; None: it does not say."""
+    """Returns the run that a measuring process is of, by its id or where its workers meet; None: it does not say."""
     try:
-        return str(json.loads(Path(command[3]).read_text(encoding="utf-8"))["request"]["run_id"])
+        request = json.loads(Path(command[3]).read_text(encoding="utf-8"))["request"]
+        return str(request["member"]["addresses"][0] if request.get("member") else request["run_id"])
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

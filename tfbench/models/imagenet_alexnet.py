@@ -53,56 +53,42 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
             f"Received: {'x'.join(map(str, spec.input_shape[:2]))}. Change it, or the size that [dataset] asks for."
         )
     conv1, conv2, conv3, conv4, conv5 = config.filters
-    num_classes = spec.num_classes or 1
+    units, num_classes = config.dense_units, spec.num_classes or 1
     return keras.Sequential(
         [
             keras.Input(spec.input_shape),
             keras.layers.ZeroPadding2D((padding, padding)),
-            _conv(conv1, 11, strides=4, padding="valid", deviation=0.01, name="conv1"),
+            keras.layers.Conv2D(conv1, 11, strides=4, name="conv1", **_start(0.01)),
             _normalize("rnorm1"),
             # All maps that are pooled have odd sizes, so that cuda-convnet2's rounding up makes no difference.
             keras.layers.MaxPooling2D(3, 2, name="pool1"),
             keras.layers.ReLU(),
-            _conv(conv2, 5, deviation=0.01, bias=1.0, activation="relu", name="conv2"),
+            keras.layers.Conv2D(conv2, 5, padding="same", name="conv2", activation="relu", **_start(0.01, bias=1.0)),
             _normalize("rnorm2"),
             keras.layers.MaxPooling2D(3, 2, name="pool2"),
-            _conv(conv3, 3, deviation=0.03, activation="relu", name="conv3"),
-            _conv(conv4, 3, deviation=0.03, bias=1.0, activation="relu", name="conv4"),
-            _conv(conv5, 3, deviation=0.03, bias=1.0, name="conv5"),
+            keras.layers.Conv2D(conv3, 3, padding="same", name="conv3", activation="relu", **_start(0.03)),
+            keras.layers.Conv2D(conv4, 3, padding="same", name="conv4", activation="relu", **_start(0.03, bias=1.0)),
+            keras.layers.Conv2D(conv5, 3, padding="same", name="conv5", **_start(0.03, bias=1.0)),
             keras.layers.MaxPooling2D(3, 2, name="pool3"),
             keras.layers.ReLU(),
             keras.layers.Flatten(),
-            _dense(config.dense_units, bias=1.0, activation="relu", name=f"fc{config.dense_units}a"),
+            keras.layers.Dense(units, name=f"fc{units}a", activation="relu", **_start(0.01, bias=1.0)),
             keras.layers.Dropout(config.dropout_rate, name="dropout1"),
-            _dense(config.dense_units, bias=1.0, activation="relu", name=f"fc{config.dense_units}b"),
+            keras.layers.Dense(units, name=f"fc{units}b", activation="relu", **_start(0.01, bias=1.0)),
             keras.layers.Dropout(config.dropout_rate, name="dropout2"),
-            _dense(num_classes, bias=-7.0, name=f"fc{num_classes}"),
+            keras.layers.Dense(num_classes, name=f"fc{num_classes}", **_start(0.01, bias=-7.0)),
         ],
         name="imagenet_alexnet",
     )
 
 
-def _conv(filters: int, size: int, *, deviation: float, bias: float = 0.0, **arguments: Any) -> "keras.layers.Layer":
+def _start(deviation: float, *, bias: float = 0.0) -> dict[str, Any]:
     import keras
 
-    return keras.layers.Conv2D(
-        filters,
-        size,
-        kernel_initializer=keras.initializers.RandomNormal(stddev=deviation),
-        bias_initializer=keras.initializers.Constant(bias),
-        **{"padding": "same"} | arguments,
-    )
-
-
-def _dense(units: int, *, bias: float, **arguments: Any) -> "keras.layers.Layer":
-    import keras
-
-    return keras.layers.Dense(
-        units,
-        kernel_initializer=keras.initializers.RandomNormal(stddev=0.01),
-        bias_initializer=keras.initializers.Constant(bias),
-        **arguments,
-    )
+    return {
+        "kernel_initializer": keras.initializers.RandomNormal(stddev=deviation),
+        "bias_initializer": keras.initializers.Constant(bias),
+    }
 
 
 def _normalize(name: str) -> "keras.layers.Layer":

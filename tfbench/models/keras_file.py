@@ -14,8 +14,6 @@ from tfbench.schema import Flag, Text, schema
 if TYPE_CHECKING:
     import keras
 
-_MAX_CONFIG_BYTES = 100_000_000
-
 
 @schema
 class Config:
@@ -90,8 +88,6 @@ def _refuse_code(path: Path, where: str) -> None:
 
     try:
         with zipfile.ZipFile(path) as archive:
-            if archive.getinfo("config.json").file_size > _MAX_CONFIG_BYTES:
-                raise RecipeError(f"{where}: its config.json is larger than {_MAX_CONFIG_BYTES} bytes.")
             description = json.loads(archive.read("config.json"))
     except (OSError, ValueError, KeyError, RecursionError, zipfile.BadZipFile) as error:
         raise RecipeError(f'{where}: is no file as model.save("net.keras") writes it: {error}.') from error

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.errors import RecipeError, did_you_mean
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.recipe.named_tables import find_foreign
 from tfbench.schema import schema
 
 if TYPE_CHECKING:
@@ -100,7 +99,15 @@ def _find_problems(layers: tuple[dict[str, Any], ...]) -> list[str]:
 
     What the keys of a layer must be, Keras says as it is built.
     """
-    problems = [problem for place, layer in enumerate(layers, start=1) for problem in _find_wrong_types(place, layer)]
+    problems = []
+    for place, layer in enumerate(layers, start=1):
+        inputs = layer.get("inputs", ())
+        if not isinstance(layer.get("type"), str):
+            problems.append(f"layer {place}: needs a type, the class of a Keras layer such as Dense.")
+        elif not isinstance(layer.get("name", ""), str):
+            problems.append(f"layer {place}: its name must be a string.")
+        elif not isinstance(inputs, list | tuple) or not all(isinstance(source, str) for source in inputs):
+            problems.append(f"layer {place}: inputs must be a list of names of layers.")
     if problems:
         return problems
     names = _names(layers)
@@ -110,27 +117,11 @@ def _find_problems(layers: tuple[dict[str, Any], ...]) -> list[str]:
         inputs = layer.get("inputs") or above[-1:]
         if name in above:
             problems.append(f"layer {place} ({layer['type']}): the name '{name}' is taken already. Give it another.")
-        problems += [f"layer '{name}': {_explain_input(one, name, names, above)}" for one in inputs if one not in above]
+        for source in (one for one in inputs if one not in above):
+            unknown = f"unknown input '{source}'.{did_you_mean(source, above)} Known here: {', '.join(above)}."
+            later = f"its input '{source}' is not above it, where a layer's inputs must be."
+            problems.append(f"layer '{name}': {later if source in names else unknown}")
         used.update(inputs)
         above.append(name)
     problems += [f"layer '{name}': no other layer takes its output." for name in above[1:-1] if name not in used]
     return problems
-
-
-def _find_wrong_types(place: int, layer: dict[str, Any]) -> list[str]:
-    inputs = layer.get("inputs", ())
-    if not isinstance(layer.get("type"), str):
-        return [f"layer {place}: needs a type, the class of a Keras layer such as Dense."]
-    if not isinstance(layer.get("name", ""), str):
-        return [f"layer {place}: its name must be a string."]
-    if not isinstance(inputs, list | tuple) or not all(isinstance(source, str) for source in inputs):
-        return [f"layer {place}: inputs must be a list of names of layers."]
-    return [problem for key, value in layer.items() for problem in find_foreign(value, f"layer {place}: {key}")]
-
-
-def _explain_input(source: str, name: str, names: list[str], above: list[str]) -> str:
-    if source == name:
-        return "it cannot be its own input."
-    if source in names:
-        return f"its input '{source}' comes later. A layer takes those above it: put '{source}' first."
-    return f"unknown input '{source}'.{did_you_mean(source, above)} Known here: {', '.join(above)}."

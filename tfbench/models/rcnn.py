@@ -54,60 +54,47 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
+    from tfbench.models.layers.batch_statistics_normalization import BatchStatisticsNormalization
     from tfbench.models.layers.ceil_max_pooling import CeilMaxPooling2D
     from tfbench.models.layers.channel_max import ChannelMax
     from tfbench.models.layers.initializers import build_initializer
+    from tfbench.models.layers.recurrent_convolution import RecurrentConvolution2D
 
+    def normalize(x: Any, name: str) -> Any:
+        if config.normalization != "bn":
+            return x
+        momentum, epsilon = config.batch_norm_momentum, config.batch_norm_epsilon
+        kind = BatchStatisticsNormalization if config.batch_statistics_always else keras.layers.BatchNormalization
+        return kind(momentum=momentum, epsilon=epsilon, name=name)(x)
+
+    def drop(x: Any, name: str) -> Any:
+        return keras.layers.Dropout(config.dropout_rate, name=name)(x) if config.dropout_rate else x
+
+    steps = ("num_feedback_steps", "recomputes_feed_forward", "rectifies_first", "rectifies_each_step")
     initializer = build_initializer("lecun_normal_untruncated")
     inputs = keras.Input(spec.input_shape)
     x = keras.layers.Conv2D(
         config.channels, 5, padding="same", activation="relu", kernel_initializer=initializer, name="conv1"
     )(inputs)
-    x = _normalize(config, x, "bnorm1")
+    x = normalize(x, "bnorm1")
     x = CeilMaxPooling2D(3, 2, name="pool1")(x)  # rounds up, as Chainer's cover_all
-    x = _drop(config, x, "dropout1")
+    x = drop(x, "dropout1")
     for number in (2, 3, 4, 5):
-        x = _normalize(config, _recur(config, x, f"rcl{number}"), f"bnorm{number}")
+        x = RecurrentConvolution2D(
+            config.channels,
+            normalization="lrn" if config.normalization == "lrn" else None,
+            kernel_initializer=build_initializer("lecun_normal_untruncated"),
+            name=f"rcl{number}",
+            **{key: getattr(config, key) for key in steps},
+        )(x)
+        x = normalize(x, f"bnorm{number}")
         if number == 3:
             x = CeilMaxPooling2D(3, 2, name="pool3")(x)
         if number != 5:
-            x = _drop(config, x, f"dropout{number}")
+            x = drop(x, f"dropout{number}")
     if config.global_pooling == "channel_max":
         x = ChannelMax(name="gmax")(x)
     else:
         x = keras.layers.GlobalMaxPooling2D(name="gmax")(x)
     outputs = keras.layers.Dense(spec.num_classes or 1, kernel_initializer=initializer.clone(), name="l6")(x)
     return keras.Model(inputs, outputs, name="rcnn")
-
-
-def _recur(config: Config, x: Any, name: str) -> Any:
-    from tfbench.models.layers.initializers import build_initializer
-    from tfbench.models.layers.recurrent_convolution import RecurrentConvolution2D
-
-    return RecurrentConvolution2D(
-        config.channels,
-        num_feedback_steps=config.num_feedback_steps,
-        recomputes_feed_forward=config.recomputes_feed_forward,
-        rectifies_first=config.rectifies_first,
-        rectifies_each_step=config.rectifies_each_step,
-        normalization="lrn" if config.normalization == "lrn" else None,
-        kernel_initializer=build_initializer("lecun_normal_untruncated"),
-        name=name,
-    )(x)
-
-
-def _normalize(config: Config, x: Any, name: str) -> Any:
-    import keras
-
-    from tfbench.models.layers.batch_statistics_normalization import BatchStatisticsNormalization
-
-    if config.normalization != "bn":
-        return x
-    layer_class = BatchStatisticsNormalization if config.batch_statistics_always else keras.layers.BatchNormalization
-    return layer_class(momentum=config.batch_norm_momentum, epsilon=config.batch_norm_epsilon, name=name)(x)
-
-
-def _drop(config: Config, x: Any, name: str) -> Any:
-    import keras
-
-    return keras.layers.Dropout(config.dropout_rate, name=name)(x) if config.dropout_rate else x

@@ -1,6 +1,6 @@
 """Small convolutional network, first written from scratch with CuPy; its pooling backward can be chosen."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import PositiveNumber, Width, schema
@@ -37,33 +37,18 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
 
     from tfbench.models.layers.switchable_max_pooling import SwitchableMaxPooling2D
 
-    def normal() -> keras.initializers.Initializer:
-        return keras.initializers.RandomNormal(stddev=config.weight_width)
+    def start() -> dict[str, Any]:
+        keys = ("kernel_initializer", "bias_initializer")
+        return {key: keras.initializers.RandomNormal(stddev=config.weight_width) for key in keys}
 
     return keras.Sequential(
         [
             keras.Input(spec.input_shape),
-            keras.layers.Conv2D(
-                config.filters,
-                3,
-                padding="same",
-                activation="relu",
-                kernel_initializer=normal(),
-                bias_initializer=normal(),
-                name="conv",
-            ),
+            keras.layers.Conv2D(config.filters, 3, padding="same", activation="relu", name="conv", **start()),
             SwitchableMaxPooling2D(2, backward=config.pooling_backward, name="pool"),
             keras.layers.Flatten(),
-            keras.layers.Dense(
-                config.dense_units,
-                activation="relu",
-                kernel_initializer=normal(),
-                bias_initializer=normal(),
-                name="middle",
-            ),
-            keras.layers.Dense(
-                spec.num_classes or 1, kernel_initializer=normal(), bias_initializer=normal(), name="output"
-            ),
+            keras.layers.Dense(config.dense_units, activation="relu", name="middle", **start()),
+            keras.layers.Dense(spec.num_classes or 1, name="output", **start()),
         ],
         name="scratch_cnn",
     )

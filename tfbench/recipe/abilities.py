@@ -25,24 +25,6 @@ def title_of(backend: str) -> str:
     return next((title for name, title in BACKEND_TITLES.items() if name == backend), backend)
 
 
-def require_compiler(backend: BackendName, compiler: Compiler) -> None:
-    """Raises ValueError unless a back end has a compiler."""
-    if compiler not in COMPILERS[backend]:
-        possible = " or ".join(COMPILERS[backend])
-        raise ValueError(f"compiler: must be {possible} on backend {backend}. Received: {compiler}.")
-
-
-def require_able(backend: BackendName, *, steps_per_execution: int, sets_threads: bool) -> None:
-    """Raises ValueError if a back end cannot do what is asked for."""
-    if backend in ONE_STEP_A_CALL and steps_per_execution > 1:
-        raise ValueError(
-            f"steps_per_execution: Keras does one step a call on backend {backend}. Received: {steps_per_execution}. "
-            "Use 1, or another back end."
-        )
-    if backend == "jax" and sets_threads:
-        raise ValueError("intra_op_threads, inter_op_threads: JAX has no setting for them. Use 0, or another back end.")
-
-
 def why_untraceable(backend: BackendName, compiler: Compiler) -> str:
     """Returns why no trace tells the operations of a step, and what to do instead; "": it does."""
     if backend == "jax":

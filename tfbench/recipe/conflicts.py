@@ -1,13 +1,10 @@
 """What is wrong between sections of a recipe that are each right by themselves."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from tfbench.recipe import registry
 from tfbench.recipe.abilities import find_lacking
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.expectations import find_unreachable
-from tfbench.recipe.sections import REGRESSION_LOSSES, DatasetConfig, ModelConfig, TrainingConfig
+from tfbench.recipe.sections import REGRESSION_LOSSES, Recipe, TrainingConfig
 from tfbench.wording import shorten
 
 _NO_SYNTHETIC = (
@@ -22,31 +19,25 @@ _NO_MIRRORED_LOOP = (
 )
 
 
-def find_conflicts(sections: Mapping[str, Any]) -> list[str]:
+def find_conflicts(recipe: Recipe) -> list[str]:
     """Returns what is wrong between sections that are each right by themselves."""
-    dataset: DatasetConfig = sections["dataset"]
-    problems = find_unreachable(sections["expect"], sections["training"])
-    strategy = sections["distribution"].strategy
-    if sections["training"].data_on_device and strategy not in ("default", "one_device"):
+    training, dataset, strategy = recipe.training, recipe.dataset, recipe.distribution.strategy
+    problems = find_unreachable(recipe.expect, training)
+    if training.data_on_device and strategy not in ("default", "one_device"):
         problems.append(_NO_MIRRORED_LOOP.format(strategy))
     if registry.is_code(dataset.name):
         return problems + ([_NO_SYNTHETIC.format(shorten(dataset.name))] if dataset.data == "synthetic" else [])
     module = registry.load("datasets", dataset.name)
     spec = module.describe(module.Config(**dataset.options))
-    problems += find_misfits(spec, dataset.name, sections["training"])
-    if not _may_come_compiled(sections["model"]) and (
-        unfit := find_unfit_loss(spec, sections["training"], dataset.name)
-    ):
+    problems += find_misfits(spec, dataset.name, training)
+    may_come_compiled = registry.is_code(recipe.model.name) or recipe.model.name == "keras_file"
+    if not may_come_compiled and (unfit := find_unfit_loss(spec, training, dataset.name)):
         problems.append(unfit)
-    stateful = bool(sections["model"].options.get("stateful"))
-    problems += find_lacking(sections["training"].backend, carries_state=stateful)
-    if stateful and not sections["measurement"].is_limited:
-        problems += _find_short_batches(spec, dataset.name, sections["training"])
+    stateful = bool(recipe.model.options.get("stateful"))
+    problems += find_lacking(training.backend, carries_state=stateful)
+    if stateful and not recipe.measurement.is_limited:
+        problems += _find_short_batches(spec, dataset.name, training)
     return problems
-
-
-def _may_come_compiled(model: ModelConfig) -> bool:
-    return registry.is_code(model.name) or model.name == "keras_file"
 
 
 def find_misfits(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:

@@ -2,28 +2,25 @@
 
 import dataclasses
 from collections.abc import Collection
+from typing import Any
 
 from tfbench.recipe.sections import REGRESSION_LOSSES, ExpectConfig, TrainingConfig
-
-_EPOCHS, _LOSS = "training.epochs", "training.loss"
 
 
 def find_unreachable(expect: ExpectConfig, training: TrainingConfig) -> list[str]:
     """Returns what of a recipe's expectations no run of it could ever be held against, and why."""
     problems = []
-    if training.loss in REGRESSION_LOSSES:
-        accuracies = {"val_accuracy_at_epoch": expect.val_accuracy_at_epoch, "target_accuracy": expect.target_accuracy}
-        problems += [
-            f'expect.{key}: cannot be met, since there is no accuracy with training.loss = "{training.loss}". '
-            "Leave it out, or expect a val_loss_at_epoch."
-            for key, value in accuracies.items()
-            if value
-        ]
-    for key in ("val_accuracy_at_epoch", "val_loss_at_epoch"):
+    for key in ("val_accuracy_at_epoch", "target_accuracy", "val_loss_at_epoch"):
+        value = getattr(expect, key)
+        if value and "accuracy" in key and training.loss in REGRESSION_LOSSES:
+            problems.append(
+                f'expect.{key}: cannot be met, since there is no accuracy with training.loss = "{training.loss}". '
+                "Leave it out, or expect a val_loss_at_epoch."
+            )
         problems += [
             f"expect.{key}.{epoch}: must be of an epoch that is trained, {training.epochs} at most (training.epochs). "
             f"Received: {epoch}."
-            for epoch in getattr(expect, key)
+            for epoch in (value if isinstance(value, dict) else ())
             if int(epoch) > training.epochs
         ]
     return problems
@@ -37,12 +34,11 @@ def drop_unreachable(expect: ExpectConfig, training: TrainingConfig, overridden:
         training: As it is to be.
         overridden: Dotted keys that the command line set, or a sweep varies.
     """
-    accuracies, losses, target = expect.val_accuracy_at_epoch, expect.val_loss_at_epoch, expect.target_accuracy
-    if _LOSS in overridden and training.loss in REGRESSION_LOSSES:
-        accuracies, target = {}, None
-    if _EPOCHS in overridden:
-        accuracies = {epoch: band for epoch, band in accuracies.items() if int(epoch) <= training.epochs}
-        losses = {epoch: band for epoch, band in losses.items() if int(epoch) <= training.epochs}
-    return dataclasses.replace(
-        expect, val_accuracy_at_epoch=accuracies, val_loss_at_epoch=losses, target_accuracy=target
-    )
+    changes: dict[str, Any] = {}
+    if "training.epochs" in overridden:
+        for key in ("val_accuracy_at_epoch", "val_loss_at_epoch"):
+            bands = getattr(expect, key).items()
+            changes[key] = {epoch: band for epoch, band in bands if int(epoch) <= training.epochs}
+    if "training.loss" in overridden and training.loss in REGRESSION_LOSSES:
+        changes |= {"val_accuracy_at_epoch": {}, "target_accuracy": None}
+    return dataclasses.replace(expect, **changes)

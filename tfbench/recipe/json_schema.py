@@ -9,19 +9,11 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from tfbench.recipe import registry
-from tfbench.recipe.meanings import read_meanings
-from tfbench.recipe.sections import DatasetConfig, Reference
-from tfbench.recipe.tables import SECTIONS, THREADS, VARIABLE_SECTIONS
-from tfbench.schema import to_plain
+from tfbench.recipe.sections import RecipeFile
+from tfbench.schema import meanings_of, to_plain
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"  # the newest one that editors of TOML know
 _CODE = {"type": "string", "pattern": r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", "description": "Your own function."}
-_HEADINGS = {
-    "model": "Which network, and what it takes.",
-    "dataset": "Which data set, whether it is the real one, and what it takes.",
-    "sweep": "What `tfbench sweep` varies, unless told otherwise: from a key, in quotes, to a list of values.",
-    "reference": "Published figures, to stand beside yours.",
-}
 _TABLES = {"properties", "patternProperties", "$defs"}  # of schemas, by names that could be words of a schema, too
 Schema = dict[str, Any]
 
@@ -31,7 +23,7 @@ class _Generator(GenerateJsonSchema):
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         written = super().dataclass_schema(schema)
-        for key, meaning in read_meanings(schema["cls"]).items():
+        for key, meaning in meanings_of(schema["cls"]).items():
             written["properties"][key]["description"] = meaning
         for field in dataclasses.fields(schema["cls"]):
             if field.default_factory is not dataclasses.MISSING:
@@ -48,21 +40,15 @@ def recipe_schema() -> Schema:
     It knows of a key what can be said of it alone. What contradicts another key, `tfbench validate` finds.
     """
     definitions: Schema = {}
-    properties = {name: _describe(cls, definitions) for name, cls in SECTIONS.items()}
-    properties["model"] = _named_table("models", definitions, {})
-    data = _describe(DatasetConfig, definitions)["properties"]["data"]
-    properties["dataset"] = _named_table("datasets", definitions, {"data": data})
-    properties["sweep"] = _sweep_table()
-    properties["reference"] = {"type": "array", "items": _describe(Reference, definitions)}
-    for name, heading in _HEADINGS.items():
-        properties[name]["description"] = heading
-    return {
-        "$schema": _DRAFT,
-        "title": "tfbench recipe",
-        "description": "One workload, and how to measure it.",
-        **_table(properties, required=["recipe", "model", "dataset", "training"]),
-        "definitions": dict(sorted(definitions.items())),
-    }
+    schema = _describe(RecipeFile, definitions)
+    properties = schema["properties"]
+    for value in properties.values():
+        value.pop("default", None)  # each key has its own
+    del definitions["ModelConfig"]
+    data = definitions.pop("DatasetConfig")["properties"]["data"]
+    properties["model"] = _named_table(properties["model"], "models", definitions, {})
+    properties["dataset"] = _named_table(properties["dataset"], "datasets", definitions, {"data": data})
+    return {"$schema": _DRAFT, "title": "tfbench recipe", **schema, "definitions": dict(sorted(definitions.items()))}
 
 
 def _describe(cls: type, definitions: Schema) -> Schema:
@@ -98,31 +84,15 @@ def _simplify(schema: Any) -> Any:
     return simple
 
 
-def _named_table(kind: registry.Kind, definitions: Schema, own: Schema) -> Schema:
+def _named_table(table: Schema, kind: registry.Kind, definitions: Schema, own: Schema) -> Schema:
     """Returns the schema of a table whose `name` says what else it takes: one choice a name, and one for your code."""
     choices = []
     for name, summary in registry.list_names(kind).items():
         config = _describe(registry.load(kind, name).Config, definitions)
-        required = config.get("required", [])
-        choices.append(
-            _table(
-                {"name": {"const": name, "description": summary}, **own, **config["properties"]},
-                # The file of a saved network says by itself which model it is.
-                required=required if name == "keras_file" else ["name", *required],
-            )
-            | {"title": name, "description": config["description"]}
-        )
-    code = _table({"name": _CODE, **own}, required=["name"]) | {"title": "package.module:function"}
-    code["additionalProperties"] = True
-    return {"type": "object", "oneOf": [*choices, code]}
-
-
-def _sweep_table() -> Schema:
-    values = {"type": "array", "minItems": 1}
-    table = _table({THREADS: values | {"description": "Both thread settings of [training]."}}, required=[])
-    sections = "|".join(VARIABLE_SECTIONS)
-    return table | {"patternProperties": {rf"^({sections})\..+$": values}}
-
-
-def _table(properties: Schema, *, required: list[str]) -> Schema:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        # The file of a saved network says by itself which model it is.
+        required = [*(["name"] if name != "keras_file" else []), *config.get("required", [])]
+        properties = {"name": {"const": name, "description": summary}, **own, **config["properties"]}
+        choices.append(config | {"title": name, "properties": properties, "required": required})
+    code = {"type": "object", "properties": {"name": _CODE, **own}, "required": ["name"], "additionalProperties": True}
+    choices.append(code | {"title": "package.module:function"})
+    return {"description": table["description"], "type": "object", "oneOf": choices}

@@ -1,36 +1,30 @@
 """The tables of a recipe whose `name` says what checks their other keys: [model] and [dataset]."""
 
-import json
 import os.path
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tfbench.errors import UnknownNameError
 from tfbench.recipe import registry
-from tfbench.recipe.sections import DatasetConfig, ModelConfig
-from tfbench.schema import find_problems, to_plain
+from tfbench.schema import ProblemsError, find_problems, to_plain
 from tfbench.wording import shorten
+
+# What a recipe says of its network alone.
+_OF_THE_NETWORK = (
+    *("reference", "recipe.notes", "recipe.not_meant_for"),
+    *("training.head", "training.validation_head"),  # a softmax that its author applied twice
+)
 
 
 def place_model_file(tables: Mapping[str, Any], folder: Path) -> None:
     """Makes the paths of a saved network and of files of code absolute, if there are any: relative to `folder`."""
-    for table in (tables.get("model"), tables.get("dataset")):
-        name = table.get("name") if isinstance(table, dict) else None
-        if isinstance(table, dict) and isinstance(name, str) and ".py:" in name:
-            table["name"] = os.path.abspath(folder / os.path.expanduser(name))  # noqa: PTH100, PTH111 - as below
-    model = tables.get("model")
-    file = model.get("file") if isinstance(model, dict) else None
-    if isinstance(model, dict) and isinstance(file, str) and model.get("name", "keras_file") == "keras_file":
-        model["file"] = os.path.abspath(folder / os.path.expanduser(file))  # noqa: PTH100, PTH111 - keeps symbolic links
-
-
-def find_missing_file(model: ModelConfig) -> str | None:
-    """Returns the path of a saved network that is not there; a recorded run needs it no more, so that it may be."""
-    if model.name != "keras_file":
-        return None
-    file: str = model.options["file"]
-    return None if os.path.isfile(file) else file  # noqa: PTH113 - never raises
+    for table in (_table(tables, "model"), _table(tables, "dataset")):
+        is_saved = table.get("name", "keras_file") == "keras_file"
+        for key, is_path in (("name", ".py:" in str(table.get("name"))), ("file", is_saved)):
+            if is_path and isinstance(table.get(key), str) and "\0" not in table[key]:  # which is refused later
+                # pathlib would follow symbolic links.
+                table[key] = os.path.abspath(folder / os.path.expanduser(table[key]))  # noqa: PTH100, PTH111
 
 
 def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any], *, kept: Collection[str] = ()) -> None:
@@ -45,99 +39,69 @@ def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any], 
         kept: Dotted keys that somebody asked for, so that they stay whatever the network.
     """
     for kind in ("model", "dataset"):
-        table = tables.get(kind)
-        is_another = f"{kind}.file" in overrides or (
-            isinstance(table, dict) and overrides.get(f"{kind}.name", table.get("name")) != table.get("name")
-        )
-        if not (isinstance(table, dict) and is_another):
+        table = _table(tables, kind)
+        another = overrides.get(f"{kind}.file", overrides.get(f"{kind}.name", table.get("name")))
+        if not table or another == table.get("name"):
             continue
         for key in table.keys() - ({"data"} if kind == "dataset" else set()):
             if f"{kind}.{key}" not in kept:
                 del table[key]
         if kind == "model":
-            _forget_network(tables, str(overrides.get("model.file", overrides.get("model.name"))), kept)
+            _forget_network(tables, str(another), kept)
 
 
 def _forget_network(tables: dict[str, Any], another: str, kept: Collection[str]) -> None:
-    tables.pop("reference", None)
-    recipe, training, sweep = tables.get("recipe"), tables.get("training"), tables.get("sweep")
-    if isinstance(recipe, dict):
-        for key in ("notes", "not_meant_for"):
-            recipe.pop(key, None)
-        name = os.path.basename(another)  # noqa: PTH119
-        for key, words in (("title", "in place of the network of"), ("source", "with data and training of:")):
-            if isinstance(recipe.get(key), str):
-                recipe[key] = f"{name} {words} {recipe[key]}"
-    if isinstance(sweep, dict):
-        for key in [key for key in sweep if key.startswith("model.")]:
-            del sweep[key]
-    if isinstance(training, dict):
-        for key in ("head", "validation_head"):
-            if training.get(key) == "double_softmax" and f"training.{key}" not in kept:
-                del training[key]
+    varied = [f"sweep.{key}" for key in _table(tables, "sweep") if key.startswith("model.")]
+    for dotted in (*_OF_THE_NETWORK, *varied):
+        section, _, key = dotted.partition(".")
+        if dotted not in kept:
+            (_table(tables, section) if key else tables).pop(key or section, None)
+    recipe, name = _table(tables, "recipe"), os.path.basename(another)  # noqa: PTH119
+    for key, words in (("title", "in place of the network of"), ("source", "with data and training of:")):
+        if isinstance(recipe.get(key), str):
+            recipe[key] = f"{name} {words} {recipe[key]}"
 
 
-def read_model(table: object) -> tuple[ModelConfig | None, list[str]]:
-    """Reads [model]: `name` and what that model takes, or the `file` of a saved one; returns every problem."""
-    if isinstance(table, Mapping) and "file" in table:
-        table = {"name": "keras_file", **table}
-    name, options, problems = _read_named(table, "models", "model", set())
-    return (None, problems) if problems else (ModelConfig(name=name, options=options), [])
+def _table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns a table of a recipe that is not checked yet; none, or none that is a table, is empty."""
+    table = tables.get(name)
+    return table if isinstance(table, dict) else {}
 
 
-def read_dataset(table: object) -> tuple[DatasetConfig | None, list[str]]:
-    """Reads [dataset]: `name`, `data` and what that data set takes; returns every problem."""
-    name, options, problems = _read_named(table, "datasets", "dataset", {"data"})
-    if problems:
-        return None, problems
-    values: dict[str, Any] = {"name": name, "options": options}
-    if isinstance(table, Mapping) and "data" in table:
-        values["data"] = table["data"]
-    return find_problems(DatasetConfig, values, "dataset")
+def read_options(kind: registry.Kind, section: str) -> Callable[[Any], Any]:
+    """Returns what makes a section's table one of `name`, `data` and `options`, which the named module checks."""
+
+    def read(table: Any) -> Any:
+        if not isinstance(table, Mapping):
+            return table
+        if kind == "models" and "file" in table:  # of a saved network
+            table = {"name": "keras_file", **table}
+        own = {key: table[key] for key in ("name", "data") if key in table and (key, kind) != ("data", "models")}
+        options = {key: value for key, value in table.items() if key not in own}
+        name = own.get("name")
+        if not isinstance(name, str):
+            return own
+        try:
+            problems = list(_find_code_problems(name, options, section))
+            if not registry.is_code(name):
+                config, problems = find_problems(registry.load(kind, name).Config, options, section)
+                options = to_plain(config)
+        except UnknownNameError as error:
+            problems = [f"{section}.name: {error}"]
+        if problems:
+            raise ProblemsError(*problems)
+        return {**own, "options": options}
+
+    return read
 
 
-def _read_named(table: object, kind: registry.Kind, where: str, own: set[str]) -> tuple[str, dict[str, Any], list[str]]:
-    """Reads a table whose `name` says which module's `Config` checks the other keys (those in `own` excepted)."""
-    if not isinstance(table, Mapping):
-        received = shorten(repr(table))
-        problem = f"missing table [{where}]." if table is None else f"must be a table. Received: {received}."
-        return "", {}, [f"{where}: {problem}"]
-    name = table.get("name")
-    if not isinstance(name, str):
-        problem = "missing." if name is None else f"must be a string. Received: {shorten(repr(name))}."
-        return "", {}, [f"{where}.name: {problem}"]
-    options = {key: value for key, value in table.items() if key != "name" and key not in own}
-    if registry.is_code(name):
-        return name, options, _find_code_problems(name, options, where)
-    try:
-        config_class = registry.load(kind, name).Config
-    except UnknownNameError as error:
-        return "", {}, [f"{where}.name: {error}"]
-    config, problems = find_problems(config_class, options, where)
-    return name, to_plain(config) if config is not None else {}, problems
-
-
-def _find_code_problems(name: str, options: Mapping[str, Any], where: str) -> list[str]:
-    """Returns what can be said against a function outside of tfbench, and its arguments, without importing it."""
-    problems = []
+def _find_code_problems(name: str, options: Mapping[str, Any], section: str) -> Iterator[str]:
+    """Yields what can be said against a function outside of tfbench, and its arguments, without importing it."""
+    if not registry.is_code(name):
+        return
     if not registry.is_code_name(name):
-        problems.append(
-            f'{where}.name: must be written as "package.module:function" or "nets.py:function". '
-            f"Received: {shorten(repr(name))}."
-        )
-    for key, value in options.items():
+        wanted = 'must be written as "package.module:function" or "nets.py:function"'
+        yield f"{section}.name: {wanted}. Received: {shorten(repr(name))}."
+    for key in options:
         if not key.isidentifier():
-            received = shorten(repr(key))
-            problems.append(f"{where}.{shorten(key)}: must be the name of an argument. Received: {received}.")
-        problems += find_foreign(value, f"{where}.{key}")
-    return problems
-
-
-def find_foreign(value: object, where: str) -> list[str]:
-    """Returns what speaks against a value that no schema checks: the run's record must be able to hold it."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        kinds = "must be a string, finite number, boolean, or an array or table of such"
-        return [f"{where}: {kinds}. Received: {shorten(repr(value))}."]
-    return []
+            yield f"{section}.{shorten(key)}: must be the name of an argument. Received: {shorten(repr(key))}."

@@ -1,12 +1,11 @@
 """Optimizers, as the tables of a recipe that name them."""
 
 import dataclasses
-import typing
 from typing import Annotated, Any, Literal
 
 import pydantic
 
-from tfbench.schema import Flag, Fraction, NonNegativeNumber, Number, PositiveNumber, Rate, Text, one_of, schema
+from tfbench.schema import Flag, Fraction, NonNegativeNumber, Number, PositiveNumber, Rate, Text, schema
 
 CLIPPING = ("clipnorm", "global_clipnorm", "clipvalue")
 
@@ -171,4 +170,4 @@ class OwnConfig:
 
 
 OptimizerConfig = AdamConfig | AdamWConfig | SgdConfig | AdadeltaConfig | RmspropConfig | KerasConfig | OwnConfig
-AnyOptimizer = one_of(*typing.get_args(OptimizerConfig))
+AnyOptimizer = Annotated[OptimizerConfig, pydantic.Field(discriminator="name")]

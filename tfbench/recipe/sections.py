@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from tfbench.recipe.abilities import COMPILERS, BackendName, Compiler, require_able, require_compiler
-from tfbench.recipe.bands import AccuracyBand, DirectionKey, EpochKey, LossBand
+from tfbench.recipe.abilities import COMPILERS, ONE_STEP_A_CALL, BackendName, Compiler
+from tfbench.recipe.keys import AccuracyBand, DirectionKey, EpochKey, LossBand, VariedKey
 from tfbench.recipe.mesh import LayoutRule, MeshAxis
+from tfbench.recipe.named_tables import read_options
 from tfbench.recipe.optimizers import AdamConfig, AnyOptimizer
 from tfbench.schema import (
     Count,
@@ -125,17 +126,23 @@ class TrainingConfig:
     """Threads that start operations; 0: as many as TensorFlow likes."""
 
     def __post_init__(self) -> None:
-        require_compiler(self.backend, self.compiler_used)
+        if self.compiler_used not in COMPILERS[self.backend]:
+            possible = " or ".join(COMPILERS[self.backend])
+            raise ValueError(f"compiler: must be {possible} on backend {self.backend}. Received: {self.compiler}.")
         if self.backend == "tensorflow" and self.compiler == "xla" and self.deterministic:
             raise ValueError(
                 'compiler cannot be "xla" with deterministic = true: Keras switches XLA off under op determinism, so '
                 'that the run would not be the one asked for. Set compiler = "graph", or deterministic = false.'
             )
-        require_able(
-            self.backend,
-            steps_per_execution=self.steps_per_execution,
-            sets_threads=bool(self.intra_op_threads or self.inter_op_threads),
-        )
+        if self.backend in ONE_STEP_A_CALL and self.steps_per_execution > 1:
+            raise ValueError(
+                f"steps_per_execution: Keras does one step a call on backend {self.backend}. "
+                f"Received: {self.steps_per_execution}. Use 1, or another back end."
+            )
+        if self.backend == "jax" and (self.intra_op_threads or self.inter_op_threads):
+            raise ValueError(
+                "intra_op_threads, inter_op_threads: JAX has no setting for them. Use 0, or another back end."
+            )
         if "double_softmax" in (self.head, self.validation_head) and self.loss != "sparse_categorical_crossentropy":
             raise ValueError(f"head: double_softmax needs sparse_categorical_crossentropy. Received: {self.loss}.")
 
@@ -276,18 +283,31 @@ class Reference:
 
 
 @schema
-class Recipe:
+class RecipeFile:
+    """One workload, and how to measure it."""
+
+    recipe: RecipeInfo
+    model: Annotated[ModelConfig, pydantic.BeforeValidator(read_options("models", "model"))]
+    """Which network, and what it takes."""
+    dataset: Annotated[DatasetConfig, pydantic.BeforeValidator(read_options("datasets", "dataset"))]
+    """Which data set, whether it is the real one, and what it takes."""
+    training: TrainingConfig
+    distribution: DistributionConfig = DistributionConfig()
+    measurement: MeasurementConfig = MeasurementConfig()
+    output: OutputConfig = OutputConfig()
+    cost: CostConfig = CostConfig()
+    expect: ExpectConfig = dataclasses.field(default_factory=ExpectConfig)
+    sweep: dict[VariedKey, Annotated[tuple[Any, ...], pydantic.Field(min_length=1)]] = dataclasses.field(
+        default_factory=dict
+    )
+    """What `tfbench sweep` varies, unless told otherwise: from a key, in quotes, to a list of values. `threads` stands
+    for both thread settings of [training]."""
+    reference: tuple[Reference, ...] = ()
+    """Published figures, to stand beside yours."""
+
+
+@schema
+class Recipe(RecipeFile):
     """A whole recipe, as resolved: defaults written out, overrides applied."""
 
     name: Text
-    recipe: RecipeInfo
-    model: ModelConfig
-    dataset: DatasetConfig
-    training: TrainingConfig
-    distribution: DistributionConfig = dataclasses.field(default_factory=DistributionConfig)
-    measurement: MeasurementConfig = dataclasses.field(default_factory=MeasurementConfig)
-    output: OutputConfig = dataclasses.field(default_factory=OutputConfig)
-    cost: CostConfig = dataclasses.field(default_factory=CostConfig)
-    expect: ExpectConfig = dataclasses.field(default_factory=ExpectConfig)
-    sweep: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)  # what `tfbench sweep` varies
-    reference: tuple[Reference, ...] = ()

@@ -1,41 +1,23 @@
 """From a TOML file, the command line's overrides and the defaults to a checked `Recipe`."""
 
+import dataclasses
+import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from tfbench.errors import RecipeError, did_you_mean
-from tfbench.recipe import named_tables, registry
+from tfbench.errors import RecipeError
+from tfbench.recipe import registry
 from tfbench.recipe.conflicts import find_conflicts
 from tfbench.recipe.expectations import drop_unreachable
 from tfbench.recipe.optimizers import OwnConfig
-from tfbench.recipe.sections import (
-    CostConfig,
-    DistributionConfig,
-    ExpectConfig,
-    MeasurementConfig,
-    OutputConfig,
-    Recipe,
-    RecipeInfo,
-    Reference,
-    TrainingConfig,
-)
+from tfbench.recipe.sections import Recipe, RecipeFile
 from tfbench.recipe.toml_text import parse_value
 from tfbench.schema import find_problems, to_plain
 from tfbench.wording import shorten
 
-SECTIONS = {
-    "recipe": RecipeInfo,
-    "training": TrainingConfig,
-    "distribution": DistributionConfig,
-    "measurement": MeasurementConfig,
-    "output": OutputConfig,
-    "cost": CostConfig,
-    "expect": ExpectConfig,
-}
-_TABLES = ("recipe", "model", "dataset", *tuple(SECTIONS)[1:], "sweep", "reference")
-VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")  # the distribution is what a sweep's arms are for
-THREADS = "threads"  # in a sweep, stands for both thread settings of [training]
+_MAX_DEPTH = 32  # of arrays and tables within each other
+_INTEGERS = range(-(2**63), 2**63)  # of TOML
 
 
 def from_tables(
@@ -58,32 +40,39 @@ def from_tables(
     Raises:
         RecipeError: Naming every problem, each line with `source` in front.
     """
-    problems = [
-        f"{shorten(key)}: unknown table.{did_you_mean(key, _TABLES)} Known: {', '.join(_TABLES)}."
-        for key in tables
-        if key not in _TABLES
-    ]
-    sections: dict[str, Any] = {}
-    for key, cls in SECTIONS.items():
-        if key in ("recipe", "training") and key not in tables:
-            problems.append(f"{key}: missing table [{key}].")
-            continue
-        sections[key], found = find_problems(cls, tables.get(key, {}), key)
-        problems += found
-    sections["model"], found = named_tables.read_model(tables.get("model"))
-    problems += found
-    sections["dataset"], found = named_tables.read_dataset(tables.get("dataset"))
-    problems += found
-    references, found = _read_references(tables.get("reference", []))
-    problems += found
-    sweep, found = _read_sweep(tables.get("sweep", {}))
-    problems += found
+    recipe, problems = None, list(_find_foreign(tables))
     if not problems:
-        sections["expect"] = drop_unreachable(sections["expect"], sections["training"], {*overridden, *varied})
-        problems = find_conflicts(sections)
-    if problems:
+        file, problems = find_problems(RecipeFile, tables, "")
+        if file:
+            sections = {field.name: getattr(file, field.name) for field in dataclasses.fields(file)}
+            sections["expect"] = drop_unreachable(file.expect, file.training, {*overridden, *varied})
+            recipe = Recipe(name=name, **sections)
+            problems = find_conflicts(recipe)
+    if problems or recipe is None:
         raise RecipeError("\n".join(f"{origin_of(problem, overridden, source)}: {problem}" for problem in problems))
-    return Recipe(name=name, sweep=sweep, reference=references, **sections)
+    return recipe
+
+
+def _find_foreign(value: Any, *steps: str) -> Iterator[str]:
+    """Yields what a run's record cannot hold, whatever key it is the value of."""
+    problem = ""
+    if isinstance(value, Mapping | list | tuple) and len(steps) > _MAX_DEPTH:
+        problem = f"holds arrays or tables of more than {_MAX_DEPTH} levels."
+    elif isinstance(value, Mapping | list | tuple):
+        for step, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _find_foreign(step, *steps)
+            yield from _find_foreign(inner, *steps, str(step))
+    elif isinstance(value, str):
+        problem = "holds a NUL character, which no path can have." if "\0" in value else ""
+    elif isinstance(value, int):
+        problem = "" if value in _INTEGERS else "holds an integer of more than 64 bits."
+    elif isinstance(value, float):
+        problem = "" if math.isfinite(value) else f"must be a finite number. Received: {value}."
+    elif value is not None:
+        wanted = "must be a string, number, boolean, or an array or table of such"
+        problem = f"{wanted}. Received: {shorten(str(value))}."
+    if problem:
+        yield f"{shorten('.'.join(steps))}: {problem}"
 
 
 def to_tables(recipe: Recipe) -> dict[str, Any]:
@@ -169,28 +158,3 @@ def list_values(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         elif value != {}:
             found[f"{prefix}{key}"] = value
     return found
-
-
-def _read_references(tables: object) -> tuple[tuple[Reference, ...], list[str]]:
-    if not isinstance(tables, Sequence) or isinstance(tables, str):
-        return (), ["reference: must be an array of tables, each written [[reference]]."]
-    read = [find_problems(Reference, table, f"reference.{index}") for index, table in enumerate(tables)]
-    return tuple(r for r, _ in read if r), [problem for _, found in read for problem in found]
-
-
-def _read_sweep(table: object) -> tuple[dict[str, tuple[Any, ...]], list[str]]:
-    if not isinstance(table, Mapping):
-        return {}, ["sweep: must be a table."]
-    problems = []
-    for key, values in table.items():
-        section, dot, _ = key.partition(".")
-        if key != THREADS and not (dot and section in VARIABLE_SECTIONS):
-            problems.append(
-                f'sweep."{shorten(key)}": must be a key of {", ".join(VARIABLE_SECTIONS)}, in quotes, or {THREADS}; '
-                'for example "training.global_batch_size".'
-            )
-        elif not isinstance(values, Sequence) or isinstance(values, str) or not values:
-            problems.append(f'sweep."{shorten(key)}": must be a list of values. Received: {shorten(repr(values))}.')
-        else:
-            problems += named_tables.find_foreign(values, f'sweep."{shorten(key)}"')
-    return ({key: tuple(values) for key, values in table.items()} if not problems else {}), problems

@@ -1,8 +1,10 @@
 """What a journal tells: a class for each kind of record, with the types of its fields."""
 
-import typing
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import pydantic
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.lines import UNREADABLE, Record
@@ -15,7 +17,6 @@ from tfbench.records.profile import (
     ProfiledOperation,
     ProfileRound,
 )
-from tfbench.records.recorded import Recorded, event_of, field_types
 from tfbench.records.run import (
     DatasetSummary,
     EffectiveSettings,
@@ -27,34 +28,59 @@ from tfbench.records.run import (
     WorkerError,
 )
 from tfbench.records.spread import ExchangeCheck, Spread
-from tfbench.schema import NaturalNumber, NonNegativeNumber, build_fields
+from tfbench.schema import NaturalNumber, NonNegativeNumber, Timestamp, build
 
 Span = tuple[NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber]  # epoch, first and last step, seconds
 
+T = TypeVar("T")
+_CONFIG = pydantic.ConfigDict(extra="ignore", allow_inf_nan=False)
+_CLASSES: "dict[str, type[Event]]" = {}
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def event_of(kind: str) -> Callable[[type[T]], type[T]]:
+    """Makes a class what the records of a kind are read as; a field that it does not have is passed over."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        made: Any = pydantic_dataclass(frozen=True, kw_only=True, slots=True, config=_CONFIG)(cls)
+        made.kind = kind
+        _CLASSES[kind] = made
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
+
+@pydantic_dataclass(frozen=True, kw_only=True, slots=True, config=_CONFIG)
+class Event:
+    """What every record has: a kind, and the time at which it was written, in seconds since 1970."""
+
+    kind: ClassVar[str]
+    time: Timestamp
+
 
 @event_of("request")
-class Requested(Recorded):
-    """The first record: what is to be measured. `request` is read by `journal.read_request`."""
+class Requested(Event):
+    """The first record: what is to be measured. `request` is read by `fold.read_request`."""
 
     request: dict[str, Any]
 
 
 @event_of("worker")
-class WorkerStarted(Recorded):
+class WorkerStarted(Event):
     """The measuring process is there."""
 
     pid: NaturalNumber
 
 
 @event_of("stage")
-class StageBegun(Recorded):
+class StageBegun(Event):
     """Something else is done from now on."""
 
     name: str
 
 
 @event_of("ready")
-class Ready(Recorded):
+class Ready(Event):
     """Devices, data and model are ready."""
 
     placement: Placement
@@ -62,142 +88,142 @@ class Ready(Recorded):
     environment: Environment
     dataset: DatasetSummary
     model: ModelSummary
-    steps_per_epoch: NaturalNumber | None
+    steps_per_epoch: NaturalNumber | None = None
 
 
 @event_of("refused")
-class Refused(Recorded):
+class Refused(Event):
     """The run cannot be made; nothing was measured. `error` has type and message."""
 
     error: Any  # of a process of this version, which has just written it
 
 
 @event_of("replica_check")
-class ReplicaChecked(Recorded):
+class ReplicaChecked(Event):
     """A first step of all replicas was held against that of one."""
 
     replica_check: ReplicaCheck
 
 
 @event_of("spread")
-class SpreadRead(Recorded):
+class SpreadRead(Event):
     """Where the parts of variables and of layers' outputs lie was read back."""
 
     spread: Spread
 
 
 @event_of("exchange_check")
-class ExchangeChecked(Recorded):
+class ExchangeChecked(Event):
     """Some steps were traced for what devices exchange, after the training."""
 
     exchange_check: ExchangeCheck
 
 
 @event_of("started")
-class Started(Recorded):
+class Started(Event):
     """Training has begun."""
 
 
 @event_of("energy_sources")
-class EnergyFound(Recorded):
+class EnergyFound(Event):
     """Which counters of energy can be read."""
 
     energy: EnergySources
 
 
 @event_of("energy")
-class EnergyRead(Recorded):
+class EnergyRead(Event):
     """The counters of energy were read between two spans."""
 
     reading: EnergyReading
 
 
 @event_of("machine")
-class MachineSeen(Recorded):
+class MachineSeen(Event):
     """The parent looked at the machine beside the training."""
 
     state: MachineState
 
 
 @event_of("spans")
-class SpansMeasured(Recorded):
+class SpansMeasured(Event):
     """What some spans of steps took."""
 
     spans: tuple[Span, ...]
 
 
 @event_of("epoch")
-class EpochEnded(Recorded):
+class EpochEnded(Event):
     """An epoch is over, validation included."""
 
     epoch: EpochRecord
 
 
 @event_of("snapshot")
-class SnapshotKept(Recorded):
+class SnapshotKept(Event):
     """The run can be gone on with from the end of an epoch."""
 
     epoch: NaturalNumber
 
 
 @event_of("stopped")
-class Stopped(Recorded):
+class Stopped(Event):
     """Training ended before the recipe's epochs were done."""
 
     reason: str
 
 
 @event_of("evaluation")
-class Evaluated(Recorded):
+class Evaluated(Event):
     """The trained model was evaluated."""
 
     evaluation: Evaluation
 
 
 @event_of("predictions")
-class Predicted(Recorded):
+class Predicted(Event):
     """The trained model predicted some validation labels."""
 
     predictions: Predictions
 
 
 @event_of("trained")
-class Trained(Recorded):
+class Trained(Event):
     """Training is over; what it used of the machine."""
 
     usage: Usage
 
 
 @event_of("input_check")
-class InputChecked(Recorded):
+class InputChecked(Event):
     """The input pipeline was timed alone."""
 
     input_check: InputCheck
 
 
 @event_of("peak_check")
-class PeakChecked(Recorded):
+class PeakChecked(Event):
     """The peak of the devices was measured."""
 
     peak_check: PeakCheck
 
 
 @event_of("ledger")
-class LedgerKept(Recorded):
+class LedgerKept(Event):
     """Where the measuring process's time has gone so far."""
 
     ledger: LedgerRecord
 
 
 @event_of("note")
-class Noted(Recorded):
+class Noted(Event):
     """The measuring process noticed something."""
 
     text: str
 
 
 @event_of("profile_layers")
-class LayersProfiled(Recorded):
+class LayersProfiled(Event):
     """The layers of a profile; `problem` says why there are none."""
 
     layers: tuple[ProfiledLayer, ...]
@@ -205,77 +231,65 @@ class LayersProfiled(Recorded):
 
 
 @event_of("profile_round")
-class RoundProfiled(Recorded):
+class RoundProfiled(Event):
     """One round of a profile."""
 
     round: ProfileRound
 
 
 @event_of("profile_bandwidth")
-class BandwidthProfiled(Recorded):
+class BandwidthProfiled(Event):
     """How fast the device copies."""
 
     bandwidth: BandwidthCheck
 
 
 @event_of("profile_epoch")
-class EpochProfiled(Recorded):
+class EpochProfiled(Event):
     """What an ordinary epoch took, beside a profile."""
 
     epoch: EpochCheck
 
 
 @event_of("profile_operations")
-class OperationsTraced(Recorded):
+class OperationsTraced(Event):
     """The longest operations of a trace."""
 
     operations: tuple[ProfiledOperation, ...]
     host_waits: tuple[ProfiledOperation, ...]
     num_steps: NaturalNumber
-    step_seconds: float | None
+    step_seconds: float | None = None
 
 
 @event_of("finished")
-class Finished(Recorded):
+class Finished(Event):
     """The measuring process has done all it was asked for."""
 
 
 @event_of("failed")
-class Failed(Recorded):
+class Failed(Event):
     """The measuring process ends in an error."""
 
     error: WorkerError
 
 
 @event_of("exit")
-class Exited(Recorded):
+class Exited(Event):
     """How the run ended, as the process says that tracked it."""
 
     status: Status
     reason: str
-    worker_seconds: float | None
+    worker_seconds: float | None = None
 
 
 @event_of(UNREADABLE)
-class Unreadable(Recorded):
+class Unreadable(Event):
     """Stands for a line that is no record."""
 
 
 @event_of("")
-class Unknown(Recorded):
+class Unknown(Event):
     """A record of a kind that is passed over: nothing comes of it."""
-
-
-# fmt: off
-Event = (
-    Requested | WorkerStarted | StageBegun | Ready | Refused | ReplicaChecked | SpreadRead | ExchangeChecked | Started
-    | EnergyFound | EnergyRead | MachineSeen | SpansMeasured | EpochEnded | SnapshotKept | Stopped | Evaluated
-    | Predicted | Trained | InputChecked | PeakChecked | LedgerKept | Noted | LayersProfiled | RoundProfiled
-    | BandwidthProfiled | EpochProfiled | OperationsTraced | Finished | Failed
-    | Exited | Unreadable | Unknown
-)
-# fmt: on
-_CLASSES: Mapping[str, type[Event]] = {cls.kind: cls for cls in typing.get_args(Event) if cls.kind}
 
 
 def class_of(record: Record) -> type[Event]:
@@ -284,14 +298,9 @@ def class_of(record: Record) -> type[Event]:
 
 
 def read_event(record: Record) -> Event:
-    """Returns what a record tells, without fields that its class does not have; one that is missing may be None.
+    """Returns what a record tells.
 
     Raises:
         RecipeError: Naming every field that is not of its type.
     """
-    return class_of(record)(time=record.get("time", 0.0), **read_fields(record))
-
-
-def read_fields(record: Record, *, strict: bool = False) -> dict[str, Any]:
-    """Returns the fields of a record as its class has them; see `build_fields`."""
-    return build_fields(field_types(class_of(record)), record, record["kind"], strict=strict)
+    return build(class_of(record), record, record["kind"])

@@ -16,9 +16,10 @@ from tfbench.recipe import tables
 from tfbench.records import events
 from tfbench.records import lines as record_lines
 from tfbench.records.lines import Record
-from tfbench.records.profile_replay import ProfileReplay
+from tfbench.records.plain_files import open_at_once
+from tfbench.records.profile import Profile
 from tfbench.records.run import RunExit, RunRequest, RunResult, StepSpan
-from tfbench.schema import build, build_fields, to_plain
+from tfbench.schema import build, to_plain
 from tfbench.wording import command_line, count, store_of
 
 FORMAT_VERSION = 1
@@ -35,7 +36,10 @@ _REPEATED: Mapping[type, tuple[str, str]] = {
     events.Noted: ("text", "notes"),
     events.EnergyRead: ("reading", "energy_readings"),
     events.MachineSeen: ("state", "machine_states"),
+    events.RoundProfiled: ("round", "rounds"),
 }
+# What an event tells under the name that it has in the result.
+_SINGLE = {field.name for field in dataclasses.fields(RunResult)}
 
 
 class Journal:
@@ -115,14 +119,13 @@ class DiskFullError(OSError):
 
 
 class Replay:
-    """Rebuilds a run's result, record by record."""
+    """Rebuilds a run's result, record by record: any beginning of a journal gives the result as of then."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
-        self._spans: list[StepSpan] = []
-        self._lists: dict[str, list[Any]] = {name: [] for _, name in _REPEATED.values()}
+        self._profile: dict[str, Any] = {}
+        self._lists: dict[str, list[Any]] = {"spans": [], **{name: [] for _, name in _REPEATED.values()}}
         self._num_unreadable_lines = 0
-        self._profile = ProfileReplay()
 
     def apply(self, record: Record) -> events.Event:
         """Takes in one record, and returns what it tells; a kind that this version does not know is passed over.
@@ -132,58 +135,60 @@ class Replay:
             TrackingError: The journal is of another format.
         """
         event = events.read_event(record)
+        fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(event) if field.name != "time"}
         match event:
             case events.Requested():
                 request = self._values["request"] = read_request(record)
                 self._lists["epochs"] = list(request.resume.epochs) if request.resume else []
             case events.SpansMeasured():
-                self._spans += [
+                self._lists["spans"] += [
                     StepSpan(epoch=epoch, first_step=first, last_step=last, seconds=seconds)
                     for epoch, first, last, seconds in event.spans
                 ]
             case events.StageBegun():
                 self._values["stage"] = event.name
             case events.Ready():
-                self._values |= {"stage": "training", **event.fields()}
+                self._values |= {"stage": "training", **fields}
             case events.Started():
                 self._values |= {"stage": "training", "started_at": event.time}
-            case (
-                events.ReplicaChecked()
-                | events.SpreadRead()
-                | events.ExchangeChecked()
-                | events.EnergyFound()
-                | events.Predicted()
-                | events.Trained()
-                | events.InputChecked()
-                | events.LedgerKept()
-            ):
-                self._values |= event.fields()
             case events.SnapshotKept():
                 self._values["snapshot_epoch"] = event.epoch
             case events.Stopped():
                 self._values["stop_reason"] = event.reason
-            case _ if type(event) in _REPEATED:
-                field, name = _REPEATED[type(event)]
-                self._lists[name].append(getattr(event, field))
             case events.Finished():
                 self._values |= {"stage": "finished", "ended_at": event.time}
             case events.Failed():
                 self._values |= {"error": to_plain(event.error), "ended_at": event.time}
             case events.Exited():
-                self._values["exit"] = RunExit(**event.fields())
+                self._values["exit"] = RunExit(**fields)
                 self._values.setdefault("ended_at", event.time)
             case events.Unreadable():
                 self._num_unreadable_lines += 1
-            case _:
-                self._profile.apply(event)
+            case events.LayersProfiled():
+                self._profile |= {"layers": event.layers, "layers_problem": event.problem}
+            case events.BandwidthProfiled() | events.EpochProfiled():
+                self._profile |= fields
+            case events.OperationsTraced():
+                self._profile |= {
+                    "operations": event.operations,
+                    "host_waits": event.host_waits,
+                    "num_traced_steps": event.num_steps,
+                    "traced_step_seconds": event.step_seconds,
+                }
+            case _ if type(event) in _REPEATED:
+                field, name = _REPEATED[type(event)]
+                self._lists[name].append(fields[field])
+            case _ if fields.keys() <= _SINGLE and not isinstance(event, events.Refused):
+                self._values |= fields
         return event
 
     def result(self) -> RunResult:
         """Returns what is known so far."""
         lists: dict[str, Any] = {name: tuple(values) for name, values in self._lists.items()}
+        profile = Profile(rounds=lists.pop("rounds"), **self._profile)
+        is_profile = "request" in self._values and self._values["request"].profile
         return RunResult(
-            spans=tuple(self._spans),
-            profile=self._profile.result() if "request" in self._values and self._values["request"].profile else None,
+            profile=profile if is_profile else None,
             num_unreadable_lines=self._num_unreadable_lines,
             **lists,
             **self._values,
@@ -211,8 +216,10 @@ def read_request(record: Record) -> RunRequest:
             f"its format is {record.get('format_version')}; this version of tfbench reads format {FORMAT_VERSION}"
         )
     fields = dict(record["request"])
-    names = build_fields({"run_id": str, "recipe_name": str, "recipe": dict[str, Any]}, fields, "request")
-    recipe = tables.from_tables(names["recipe"], name=fields.pop("recipe_name"), source=f"journal of {names['run_id']}")
+    name, plain = str(fields.pop("recipe_name", "")), fields.pop("recipe", None)
+    if not isinstance(plain, dict):
+        raise RecipeError(f"request.recipe: must be a table. Received: {plain!r:.80}")
+    recipe = tables.from_tables(plain, name=name, source=f"journal of {fields.get('run_id')}")
     return build(RunRequest, fields | {"recipe": recipe}, "request")
 
 
@@ -247,7 +254,7 @@ def read_start(path: Path) -> list[Record]:
     """
     records: list[Record] = []
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_at_once) as file:
             for line in file:
                 with contextlib.suppress(ValueError):
                     records.append(record_lines.parse(line))

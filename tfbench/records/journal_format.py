@@ -1,24 +1,18 @@
 """Whether a record that may be anybody's is one that tfbench writes: its fields, and the bounds of their values."""
 
-import typing
 from collections.abc import Iterator
 
-from tfbench.records.events import Requested, class_of, read_fields
+from tfbench.records.events import read_event
 from tfbench.records.lines import Record
-from tfbench.records.run import RunRequest
-from tfbench.schema import MAX_TIME, build_fields
+from tfbench.schema import MAX_TIME
 
 MAX_INTEGER = 2**63 - 1  # that MLflow's database can hold
 MAX_FLOAT = 1e150  # whose square is finite
 MAX_TEXT = 1_000_000  # characters; a traceback has thousands
 
-_REQUEST = {name: hint for name, hint in typing.get_type_hints(RunRequest).items() if name != "recipe"}
-
 
 def check(record: Record) -> None:
     """Raises if a record that may be anybody's is not one that tfbench writes.
-
-    Beyond `read_event`, a text does not stand for a number, and all values lie where something can be made of them.
 
     Raises:
         RecipeError: Naming every field.
@@ -27,10 +21,7 @@ def check(record: Record) -> None:
     kind = record["kind"]
     for problem in _find_unbounded(record, kind):
         raise ValueError(problem)
-    read_fields(record, strict=True)
-    if class_of(record) is Requested:
-        types = {name: hint for name, hint in _REQUEST.items() if name in record["request"]}
-        build_fields(types, record["request"], kind, strict=True)
+    read_event(record)
 
 
 def _find_unbounded(value: object, where: str) -> Iterator[str]:

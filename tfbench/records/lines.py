@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tfbench.records.plain_files import open_at_once
 from tfbench.schema import MAX_TIME, read_json
 
 Record = dict[str, Any]
@@ -73,7 +74,8 @@ def read_file(path: Path) -> list[Record]:
     Raises:
         OSError: It cannot be read.
     """
-    return list(_read(whole_lines(path.read_bytes())))
+    with open(path, "rb", opener=open_at_once) as file:
+        return list(_read(whole_lines(file.read())))
 
 
 def whole_lines(data: bytes) -> bytes:

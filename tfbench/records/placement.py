@@ -45,6 +45,7 @@ class Placement:
     threads: ThreadPools | None = None  # of a run on the processor
     feed: Feed | None = None  # None: not recorded
     num_workers: int = 1  # processes, each with its own `devices`; replicas and batches count those of all
+    num_machines: int = 1  # that these are on
     mesh: dict[str, int] = dataclasses.field(default_factory=dict)  # of the devices of all workers; {}: no mesh
     # Of each variable that is cut, which axis of the mesh each of its axes lies along.
     layout: dict[str, tuple[MeshAxis | None, ...]] = dataclasses.field(default_factory=dict)
@@ -59,22 +60,22 @@ class Placement:
 class ReplicaCheck:
     """A first step of several replicas beside that of one, done before the clock started and taken back.
 
-    "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. "update": what
-    it made of them, in every replica. Deviations are of the weight that came closest to its tolerance, relative to its
-    gradient, or update; None: not compared, for the `reason`, or not finite.
+    "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. The
+    deviation is of the weight that came closest to its tolerance, relative to its gradient; None: not compared, for the
+    `reason`, or not finite.
     """
 
     num_replicas: int
-    compared: tuple[Literal["sums", "gradients", "update"], ...]
+    compared: tuple[Literal["sums", "gradients"], ...]
     rounding: float | None = None  # what two computations of the gradient by one replica differ by
     weight: str = ""
     deviation: float | None = None
     tolerance: float | None = None
-    updated_weight: str = ""
-    update_deviation: float | None = None
-    update_tolerance: float | None = None
     reason: str = ""  # why only sums were compared, or nothing
     faults: tuple[str, ...] = ()  # for which the run failed
+
+
+JOINING = "waiting for the other workers"  # the stage in which workers that train together meet
 
 
 @schema
@@ -82,9 +83,5 @@ class Member:
     """One of the processes that train together."""
 
     index: NaturalNumber  # 0: the first, whose journal is the run's
-    addresses: tuple[str, ...]  # HOST:PORT of each, for the framework; the first one's is where they meet
-
-    @property
-    def num_workers(self) -> int:
-        """Processes that train together."""
-        return len(self.addresses)
+    num_workers: NaturalNumber
+    addresses: tuple[str, ...]  # HOST:PORT where the framework meets: the first worker's, or on TensorFlow each one's

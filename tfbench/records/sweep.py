@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 from tfbench.recipe import named_tables, registry
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.keys import THREADS
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
-from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
 from tfbench.schema import (
     ByteCount,
@@ -21,7 +21,6 @@ from tfbench.schema import (
     Text,
     Timestamp,
     build,
-    build_fields,
     schema,
 )
 from tfbench.wording import shorten
@@ -116,6 +115,11 @@ class SweepPlan:
     refinement: Refinement | None = None
 
 
+@schema
+class _BatchSizes:
+    values: tuple[BatchSize, ...]
+
+
 def read_plan(plain: Any) -> SweepPlan:
     """Builds a plan that was written as plain values, maybe by somebody else.
 
@@ -125,7 +129,7 @@ def read_plan(plain: Any) -> SweepPlan:
     plan = build(SweepPlan, plain, "plan")
     for variation in plan.variations:
         if variation.key == BATCH_KEY:  # whose values plots and tables count with
-            build_fields({BATCH_KEY: tuple[BatchSize, ...]}, {BATCH_KEY: variation.values}, "plan.variations")
+            build(_BatchSizes, {"values": variation.values}, f"plan.variations.{BATCH_KEY}")
     recipe = recipe_tables.from_tables(plan.tables, name=plan.recipe_name, source="plan.tables")
     return dataclasses.replace(plan, tables=recipe_tables.to_tables(recipe))
 

@@ -1,153 +1,251 @@
-"""What the plots of a comparison share: small multiples, the style of each arm, PNG files."""
+"""Draws plots, as lines or as bars, for light and dark pages, and writes them as PNG files."""
 
+import functools
 import io
 import math
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.records.whole_files import write_output
+from tfbench.report.plot import Plot, Point, Series, keep_ends
+from tfbench.wording import clean, without_secrets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-T = TypeVar("T")
-
-WIDTH_INCHES = 8.0
-DOTS_PER_INCH = 150
-MAX_PANELS = 6
-
 # Told apart by people who see red and green alike: of Okabe and Ito (2008), and three that are as far from those as
 # they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
-ARM_COLORS = (
-    "#0072b2",
-    "#e69f00",
-    "#009e73",
-    "#cc79a7",
-    "#56b4e9",
-    "#d55e00",
-    "#332233",
-    "#3333dd",
-    "#662200",
-)
+ARM_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#332233", "#3333dd", "#662200")
+_DARK_COLORS = ("#4aa8e8", "#f0b840", "#2cc79a", "#e5a3c7", "#a5dbff", "#ff8a4c", "#e8dfe8", "#9a9aff", "#cf9670")
+_LIGHT = {"page": "#ffffff", "ink": "#1a1a1a", "grid": "#e2e2e2", "colors": ARM_COLORS}
+_DARK = {"page": "#16181b", "ink": "#e6e6e6", "grid": "#34383d", "colors": _DARK_COLORS}
 
-# One for each entry of the ledger, and one for what is in none.
-_LEDGER_COLORS = (
-    *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2"),
-    *("#7f7f7f", "#bcbd22", "#17becf", "#aec7e8", "#d8a878", "#98b98a", "#c5b0d5"),
-)
+_WIDTH_INCHES, _DOTS_PER_INCH = 8.0, 150
+_TITLE_WIDTH = 100  # characters
+_MAX_PANELS = 6
+_MAX_TICKS = 7  # of the values of a sweep
+_MANY_POINTS = 12  # of a line, from which markers would run into one another
+_LOG_FROM_RATIO = 3.0  # of the largest value of a sweep to the smallest
+_LEAST_DECADES = 0.6  # that a logarithmic axis shows, else noise of a few percent looks like a change
+_DENSE_DECADES = 1.7  # up to which 2 and 5 are ticks beside the powers of ten
+_SHIFT_INCHES = 0.05  # between the intervals of lines, that none hides another
+_SHOWN_SHARE = 0.003  # of the longest bar, from which a part can be seen
+_LINES, _MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v", "P", "X", "*")
 _HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO", "/o", "-.", "\\\\.")
-_PANEL_INCHES = 3.1  # height
-_LEGEND_INCHES = 0.9
-_LINES = ("-", "--", "-.", ":")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
-class Plot(NamedTuple):
-    """A figure, and what it shows for those who cannot see it."""
+@functools.lru_cache(maxsize=32)  # a report's plots may be wanted in the page, as files and in MLflow
+def png(plot: Plot, *, is_dark: bool = False) -> bytes:
+    """Returns a plot as a PNG file's bytes."""
+    from cycler import cycler
+    from matplotlib import rc_context
+    from matplotlib.text import Text
 
-    figure: "Figure"
-    alt: str
-
-
-def blank_figure(height: float) -> "Figure":
-    """Returns an empty figure of the usual width, whose texts are drawn as they are; `height` in inches."""
-    import matplotlib
-    from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
-
-    # A title may be anybody's, and hold a dollar sign.
-    matplotlib.rcParams.update({"text.parse_math": False, "text.usetex": False})
-    return Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
-
-
-def new_figure(height: float, title: str) -> "Figure":
-    """Returns a figure with nothing but a title; `height` in inches."""
-    figure = blank_figure(height)
-    figure.suptitle(title, fontsize="medium")
-    return figure
-
-
-def new_panels(num: int, title: str) -> "tuple[Figure, list[Axes]]":
-    """Returns a figure of `num` panels, two beside each other, with room for a legend below them."""
-    columns = 1 if num == 1 else 2
-    rows = math.ceil(num / columns)
-    figure = new_figure((4.0 if num == 1 else _PANEL_INCHES * rows) + _LEGEND_INCHES, title)
-    panels = [figure.add_subplot(rows, columns, place + 1) for place in range(num)]
-    for axes in panels:
-        axes.grid(visible=True, color="0.9")
-    return figure, panels
-
-
-def arm_style(place: int) -> dict[str, Any]:
-    """Returns how the lines of an arm are drawn: told apart by dashes and markers, not by colour alone."""
-    return {
-        "color": ARM_COLORS[place % len(ARM_COLORS)],
-        "linestyle": _LINES[place % len(_LINES)],
-        "marker": _MARKERS[place % len(_MARKERS)],
-        "markersize": 5,
+    theme: dict[str, Any] = _DARK if is_dark else _LIGHT
+    pages = dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), theme["page"])
+    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    settings: Any = {
+        **pages,
+        **dict.fromkeys(inks, theme["ink"]),
+        "axes.prop_cycle": cycler(color=theme["colors"]),
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "grid.color": theme["grid"],
+        "text.parse_math": False,  # a title may be anybody's, and hold a dollar sign
+        "text.usetex": False,
     }
+    file = io.BytesIO()
+    with rc_context(settings):
+        figure = lines(plot) if plot.kind == "lines" else bars(plot)
+        for text in figure.findobj(Text):
+            text.set_text(_shown(text.get_text()))
+        figure.savefig(file, dpi=_DOTS_PER_INCH, format="png")
+    return file.getvalue()
 
 
-def ledger_style(name: str) -> dict[str, Any]:
-    """Returns how an entry of the ledger is drawn in every plot: told apart by hatching as well as by colour."""
-    place = [*LEDGER_ENTRIES, "unaccounted"].index(name)
-    return {"color": _LEDGER_COLORS[place], "edgecolor": "white", "hatch": _HATCHES[place]}
-
-
-def ledger_shares(metrics: Mapping[str, float | None]) -> list[tuple[str, float]]:
-    """Returns the entries of the ledger in seconds, in the order in which they come, "unaccounted" last."""
-    return [(name, metrics.get(f"ledger/{name}_seconds") or 0.0) for name in (*LEDGER_ENTRIES, "unaccounted")]
-
-
-def add_legend(figure: "Figure", panels: "Sequence[Axes]", *, columns: int = 2) -> None:
-    """Adds one legend for all panels, below them, in which every label stands once."""
-    handles: dict[str, Any] = {}
-    for axes in panels:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(str(label), handle)
-    figure.legend(
-        list(handles.values()),
-        list(handles),
-        loc="outside lower center",
-        ncols=columns,
-        fontsize="small",
-    )
-
-
-def keep_ends(items: Sequence[T], limit: int) -> list[T]:
-    """Returns at most `limit` of the items, evenly over their range, the first and the last always among them."""
-    if len(items) <= limit:
-        return list(items)
-    last = len(items) - 1
-    return [items[round(place * last / (limit - 1))] for place in range(limit)]
-
-
-def format_tick(value: float) -> str:
-    """Returns a value of an axis as people write it: "128", "1e+06", "0.001"."""
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e6 else f"{value:.3g}"
-
-
-def left_out_note(num_kept: int, num: int, what: str) -> str:
-    """Returns a line that says how many of something are not shown; "" where all are."""
-    return "" if num_kept == num else f"\n{num_kept} of {num} {what} are shown, the table has all of them"
-
-
-def to_png(figure: "Figure") -> bytes:
-    """Returns a figure as a PNG file's bytes."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=DOTS_PER_INCH, format="png")
-    return buffer.getvalue()
-
-
-def write_images(images: "dict[str, bytes]", folder: Path) -> list[Path]:
-    """Writes PNG files into a folder, which is made if it is not there, and returns their paths.
+def write_plots(plots: Iterable[Plot], folder: Path) -> list[Path]:
+    """Writes plots as PNG files into a folder, which is made if it is not there, and returns their paths.
 
     Raises:
         OSError: A file cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in images.items():
-        write_output(folder / name, data)
-    return [folder / name for name in images]
+    files = {folder / plot.name: png(plot) for plot in plots}
+    for path, data in files.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_output(path, data)
+    return list(files)
+
+
+def lines(plot: Plot) -> "Figure":
+    """Draws lines with their intervals, a panel beside the other."""
+    shown = keep_ends(plot.panels, _MAX_PANELS)
+    left_out = f"{len(shown)} of {len(plot.panels)} are shown, the table has all." if shown != [*plot.panels] else ""
+    height = 3.6 if len(shown) == 1 else 2.7 * math.ceil(len(shown) / 2)
+    figure, places = _new_figure(plot, height, len(shown), left_out)
+    points = [point for panel in shown for one in panel.series for point in one.points]
+    for axes, panel in zip(places, shown, strict=True):
+        for place, one in enumerate(panel.series):
+            _draw_line(axes, one, place, sum(not other.is_reference for other in panel.series))
+        if plot.level:
+            axes.axhline(plot.level[0], label=plot.level[1], **_reference_style(), linewidth=1)
+        axes.set_title(panel.title, fontsize="small")
+        axes.set_ylabel(plot.y_label, fontsize="small")
+        _set_x_axis(axes, sorted({point.x for point in points}), is_swept=plot.is_swept)
+        _set_y_axis(axes, plot, points)
+    _add_legend(figure, places)
+    return figure
+
+
+def bars(plot: Plot) -> "Figure":
+    """Draws bars of several parts, which hatches tell apart as well as colours; the first bar is on top."""
+    names = ["\n".join(textwrap.wrap(_shown(name), 34)) for name, _ in plot.bars]
+    figure, (axes,) = _new_figure(plot, 0.6 + 0.3 * sum(1 + name.count("\n") for name in names), 1)
+    ends = [0.0] * len(names)
+    (panel,) = plot.panels
+    longest = max(
+        sum(point.y for one in panel.series for point in one.points if point.x == bar) for bar in range(len(names))
+    )
+    for place, one in enumerate(panel.series):
+        lengths = {round(point.x): max(0.0, point.y) for point in one.points}
+        if max(lengths.values(), default=0.0) < _SHOWN_SHARE * longest:
+            continue
+        axes.barh(
+            list(lengths),
+            list(lengths.values()),
+            left=[ends[bar] for bar in lengths],
+            height=0.7,
+            color=f"C{place % len(ARM_COLORS)}",
+            edgecolor=axes.get_facecolor(),
+            hatch=_HATCHES[place % len(_HATCHES)],
+            label=one.name,
+        )
+        for bar, length in lengths.items():
+            ends[bar] += length
+    for bar, (end, (_, text)) in enumerate(zip(ends, plot.bars, strict=True)):
+        beside: dict[str, Any] = {
+            "xytext": (4, 0),
+            "textcoords": "offset points",
+            "va": "center",
+            "fontsize": "x-small",
+        }
+        axes.annotate(text, (end, bar), **beside)
+    axes.set_yticks(range(len(names)), names, fontsize="small")
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlim(0, (1.2 if any(text for _, text in plot.bars) else 1.02) * max(ends))
+    axes.grid(visible=False, axis="y")
+    _add_legend(figure, [axes], columns=4)
+    return figure
+
+
+def _format_tick(value: float) -> str:
+    """Returns a value of an axis as people write it: "128", "10,000", "1e+06", "0.001"."""
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _shown(text: str) -> str:
+    """Returns a text of anybody's with its passwords masked, and nothing in it that a font does not have."""
+    return clean(without_secrets(text))
+
+
+def _new_figure(plot: Plot, height: float, num: int, note: str = "") -> "tuple[Figure, list[Axes]]":
+    """Returns a figure with `num` panels of this height in all, and its title above them; `height` in inches."""
+    from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
+
+    texts = [*plot.title.splitlines(), textwrap.shorten(plot.finding, 2 * _TITLE_WIDTH), note]
+    title = [line for text in texts for line in textwrap.wrap(text, _TITLE_WIDTH)]
+    figure = Figure(figsize=(_WIDTH_INCHES, height + 0.9 + 0.2 * len(title)), layout="constrained")
+    figure.suptitle("\n".join(title), fontsize="medium", x=0.01, ha="left")
+    columns = 1 if num == 1 else 2
+    places = [figure.add_subplot(math.ceil(num / columns), columns, place + 1) for place in range(num)]
+    for axes in places:
+        axes.grid(visible=True)
+        axes.set_axisbelow(True)
+        axes.set_xlabel(plot.x_label, fontsize="small")
+        axes.tick_params(labelsize="small")
+    return figure, places
+
+
+def _draw_line(axes: "Axes", series: Series, place: int, num: int) -> None:
+    from matplotlib.transforms import ScaledTranslation
+
+    if not series.points:
+        return
+    style: dict[str, Any] = {"color": f"C{place % len(ARM_COLORS)}", "linestyle": _LINES[place % len(_LINES)]}
+    style = _reference_style() if series.is_reference else style
+    is_long = len(series.points) > _MANY_POINTS
+    markers: dict[str, Any] = {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 5}
+    markers |= {"markevery": max(1, len(series.points) // 8)} if is_long else {}
+    xs, ys = [one.x for one in series.points], [one.y for one in series.points]
+    known = [(one.x, one.low, one.high) for one in series.points if one.low is not None and one.high is not None]
+    if known:  # on their own, not as errors: on a logarithmic axis they are what is even to both sides
+        inches = _SHIFT_INCHES * (place - (num - 1) / 2)
+        markers["transform"] = axes.transData + ScaledTranslation(inches, 0, axes.figure.dpi_scale_trans)
+        ends: dict[str, Any] = {"color": style["color"], "transform": markers["transform"]}
+        places, lows, highs = zip(*known, strict=True)
+        axes.vlines(places, lows, highs, linewidth=1.4, **ends)
+        axes.plot(places, lows, linestyle="none", marker="_", **ends)
+        axes.plot(places, highs, linestyle="none", marker="_", **ends)
+        axes.update_datalim(list(zip(xs, ys, strict=True)))
+        axes.autoscale_view()
+    axes.plot(xs, ys, label=series.name, **style, **markers)
+
+
+def _reference_style() -> dict[str, Any]:
+    from matplotlib import rcParams
+
+    return {"color": rcParams["text.color"], "alpha": 0.55, "linestyle": ":", "zorder": 1.5}
+
+
+def _set_x_axis(axes: "Axes", values: Sequence[float], *, is_swept: bool) -> None:
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+    if not is_swept or not values:
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=all(value.is_integer() for value in map(float, values))))
+    else:
+        is_log = values[0] > 0 and values[-1] / values[0] >= _LOG_FROM_RATIO
+        margin = 0.08 * ((math.log(values[-1] / values[0]) if is_log else values[-1] - values[0]) or 1.0)
+        if is_log:
+            axes.set_xscale("log")
+            axes.set_xlim(values[0] * math.exp(-margin), values[-1] * math.exp(margin))
+        else:
+            axes.set_xlim(values[0] - margin, values[-1] + margin)
+        axes.xaxis.set_major_locator(FixedLocator(keep_ends(values, _MAX_TICKS)))
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: _format_tick(value))
+
+
+def _set_y_axis(axes: "Axes", plot: Plot, points: Sequence[Point]) -> None:
+    """Sets the range of values, the same in all panels; an interval of few, scattered runs may reach beyond it."""
+    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+
+    values = [point.y for point in points] + ([plot.level[0]] if plot.level else [])
+    ends = [*values, *(end for point in points for end in (point.low, point.high) if end is not None)]
+    if plot.scale == "logarithmic":
+        centers, ends = [math.log10(one) for one in values], [math.log10(one) for one in ends if one > 0]
+        low = max(min(centers) - _LEAST_DECADES, min(ends))
+        high = min(max(centers) + _LEAST_DECADES, max(ends))
+        spare = max(0.08 * (high - low), (_LEAST_DECADES - (high - low)) / 2)
+        axes.set_yscale("log")
+        axes.set_ylim(10 ** (low - spare), 10 ** (high + spare))
+        if high - low < _DENSE_DECADES:
+            dense = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high - low < _LEAST_DECADES else (1.0, 2.0, 5.0)
+            axes.yaxis.set_major_locator(LogLocator(subs=dense))
+            axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    elif plot.scale == "from zero":
+        axes.set_ylim(0, 1.08 * min(2 * max(values), max(ends)))
+    axes.yaxis.set_major_formatter(lambda value, _: _format_tick(value))
+
+
+def _add_legend(figure: "Figure", places: "Sequence[Axes]", columns: int = 2) -> None:
+    """Adds one legend for all panels, below them, in which every name stands once."""
+    handles: dict[str, Any] = {}
+    for axes in places:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(str(label), handle)
+    if handles:
+        below: dict[str, Any] = {"loc": "outside lower center", "ncols": columns, "fontsize": "small"}
+        figure.legend(list(handles.values()), list(handles), **below)

@@ -6,11 +6,13 @@ import html as escaping
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tfbench.metrics import CURVE_METRICS, METRICS, PROFILE_METRICS
 from tfbench.records.sweep import format_value
 from tfbench.report import formats
+from tfbench.report.figures import png
+from tfbench.report.plot import Plot
 from tfbench.wording import clean, markdown_text, one_line, without_secrets
 
 _GAP = "  "
@@ -147,14 +149,6 @@ class Table:
         return lines
 
 
-class Image(NamedTuple):
-    """A plot as a PNG file, and what it shows for those who cannot see it."""
-
-    name: str
-    png: bytes
-    alt: str
-
-
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a screen, a document or a page. Sentences may begin with one of `MARKERS`."""
@@ -162,7 +156,7 @@ class Section:
     title: str
     sentences: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
-    plots: tuple[Image, ...] = ()
+    plots: tuple[Plot, ...] = ()
     code: str = ""  # commands, or a file, as they are to be copied
     is_folded: bool = False  # on a page
 
@@ -232,22 +226,27 @@ def html(sections: Iterable[Section]) -> str:
     for section in sections:
         title = escaped(section.title)
         sentences = "".join(f"<li>{escaped(_unmarked(one))}</li>\n" for one in section.sentences)
-        pictures = "".join(
-            '<figure><div class="scroll" role="region" tabindex="0" aria-label="plot"><img src="data:image/png;base64,'
-            f'{base64.b64encode(one.png).decode()}" alt="{escaped(one.alt)}"></div></figure>\n'
-            for one in section.plots
-        )
         parts += [
             '<section class="verdict">\n' if section.title == "Verdict" else "<section>\n",
             f"<details>\n<summary>{title}</summary>\n" if section.is_folded else f"<h2>{title}</h2>\n" * bool(title),
             f"<ul>\n{sentences}</ul>\n" if sentences else "",
-            pictures,
+            *map(_picture, section.plots),
             *(table.html() for table in section.tables if table.rows),
             f"<pre><code>{escaped(section.code)}</code></pre>\n" if section.code else "",
             "</details>\n" if section.is_folded else "",
             "</section>\n",
         ]
     return "".join(parts)
+
+
+def _picture(plot: Plot) -> str:
+    """Returns a plot in a box of its own, drawn for a light and for a dark page."""
+    light, dark = (base64.b64encode(png(plot, is_dark=is_dark)).decode() for is_dark in (False, True))
+    return (
+        '<figure><div class="scroll" role="region" tabindex="0" aria-label="plot"><picture>'
+        f'<source media="screen and (prefers-color-scheme: dark)" srcset="data:image/png;base64,{dark}">'
+        f'<img src="data:image/png;base64,{light}" alt="{escaped(plot.alt)}"></picture></div></figure>\n'
+    )
 
 
 def escaped(words: str) -> str:

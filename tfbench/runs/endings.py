@@ -14,9 +14,7 @@ def is_half(status: str, reason: str) -> bool:
     return status == "KILLED" and reason.startswith((INTERRUPTED, _SILENT))
 
 
-def describe_exit(
-    result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str, who: str = "the measuring process"
-) -> RunExit:
+def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str) -> RunExit:
     """Says how a run ended that was followed to the end of its process.
 
     Args:
@@ -24,13 +22,17 @@ def describe_exit(
         returncode: Of the measuring process; negative: the signal that ended it.
         stopped_by: Why the parent stopped it; "" if it did not.
         stderr_tail: Shown where the process left no other reason.
-        who: What the process is called.
     """
     told = _told_by_worker(result)
     if told and (told.status == "FINISHED" or not stopped_by):
         return told
     if stopped_by:
         return RunExit(status="KILLED", reason=stopped_by)
+    return describe_return(returncode, stderr_tail, "the measuring process")
+
+
+def describe_return(returncode: int, stderr_tail: str, who: str) -> RunExit:
+    """Says how a process ended that left no word of it in its journal; `who` is what it is called."""
     if returncode == ExitCode.INTERRUPTED:
         return RunExit(status="KILLED", reason=f"{who} was asked to stop, by another process")
     if returncode < 0:

@@ -1,19 +1,15 @@
 """What makes runs: one store that keeps them, one place that tracks them."""
 
 import os
-import weakref
 from collections.abc import Callable
 
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
-from tfbench.runs.launchers.clusters import Place
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking.address import find_named, is_database_server, is_server, require_address
-from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
-from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.address import find_named, require_address
 from tfbench.tracking.tracker import Tracker
 
 TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"  # MLflow's own
@@ -26,12 +22,10 @@ class RunMaker:
         store: Keeps them.
         state: Where they are tracked, or will be once `tfbench recover` is run.
         tracker: Of that place; None: they are kept in the store alone.
-        place: Which of several workers are started here; None: all.
     """
 
-    def __init__(self, store: Store, state: TrackingState, tracker: Tracker | None, place: Place | None = None) -> None:
+    def __init__(self, store: Store, state: TrackingState, tracker: Tracker | None) -> None:
         self.store = store
-        self._place = place
         self.state = state
         self.tracker = tracker
 
@@ -47,7 +41,7 @@ class RunMaker:
             TfbenchError: The run was refused, or stopped before it was ready: nothing is in the store.
         """
         try:
-            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits, self._place)
+            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits)
         finally:
             observer.close()
 
@@ -86,26 +80,18 @@ def open_tracker(
     *,
     patience_seconds: float | None = None,
     tell: Callable[[str], None] | None = None,
-    process: MlflowProcess | None = None,
-) -> MlflowTracker | RemoteTracker:
+) -> Tracker:
     """Returns a tracker of an MLflow experiment; nothing is asked of it yet.
 
     Args:
         state: Its address, which may stand in the store, and its experiment.
         store: Where the runs are.
         named: An address that the user gave for this call.
-        patience_seconds: For a server that does not answer; None: as of `MlflowTracker`.
-        tell: Called, from another thread, with what is waited for.
-        process: Where MLflow is; None: for a server one of its own, else this one.
+        patience_seconds: For a server that does not answer; None: as of `Tracker`.
+        tell: Called with what is waited for.
 
     Raises:
         TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
     """
     uri = find_named(state.tracking_uri, (store.tracking_uri, named, os.environ.get(TRACKING_VARIABLE)))
-    if process is None and not is_server(uri) and not is_database_server(uri):
-        return MlflowTracker(uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)
-    own = process or MlflowProcess(needs_pandas=True)  # nothing else ends every call of a server
-    tracker = RemoteTracker(own, uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)
-    if process is None:
-        weakref.finalize(tracker, own.__exit__, None, None, None)
-    return tracker
+    return Tracker(uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)

@@ -11,17 +11,16 @@ from tfbench.errors import StillRunningError, TfbenchError, TrackingError, Unkno
 from tfbench.records import events
 from tfbench.records.journal import Journal, files_folder, read_records, read_run
 from tfbench.records.lines import Record, last_time
-from tfbench.records.members import list_members
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.runs.endings import deduce_exit
-from tfbench.runs.projection import MakeTracker, default_state, project
 from tfbench.store import sweep_log
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database
-from tfbench.tracking.tracker import SilentServerError, Tracker
+from tfbench.tracking.projection import default_state
+from tfbench.tracking.tracker import MakeTracker, SilentServerError, Tracker
 from tfbench.wording import without_secrets
 
 # Each of which is a result, or tells of one.
@@ -94,14 +93,13 @@ class Trackers:
         """Brings MLflow up to a run; a server that does not answer is asked once, for whatever experiment."""
         run_id = result.request.run_id
         state = self._store.read_state(run_id) or default_state(self._store)
-        summary = summarize_run(result)
         try:
-            tracked = project(result, summary, self._store, self.get(state))
+            tracked = self.get(state).project(run_id)
         except SilentServerError as error:
             self._silent[state.tracking_uri] = error
             raise
         with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
-            write_brief(result, summary, self._store.journal_path(run_id))
+            write_brief(result, summarize_run(result), self._store.journal_path(run_id))
         return tracked
 
     def get(self, state: TrackingState) -> Tracker:
@@ -230,25 +228,15 @@ def _discard_unless_begun(store: Store, run_id: str) -> RecoveredRun:
 
 
 def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None:
-    """Adds the record that the process which tracked the run could not write any more, for its other workers, too."""
+    """Adds the record that the process which tracked the run could not write any more."""
     end = deduce_exit(result)
-    others = [member for member in list_members(path).values() if _lacks_end(member)]
-    for each in (path, *others):
-        journal = Journal(each)
-        try:
-            # The time of the last sign of life; the run did not go on until now.
-            journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
-        finally:
-            with contextlib.suppress(OSError):
-                journal.close()
-
-
-def _lacks_end(member: Path) -> bool:
-    """Says whether another worker's journal is one that can be read, without an end."""
+    journal = Journal(path)
     try:
-        return not _has_end(read_records(member))
-    except TrackingError:  # empty, or cut off before its first record
-        return False
+        # The time of the last sign of life; the run did not go on until now.
+        journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
+    finally:
+        with contextlib.suppress(OSError):
+            journal.close()
 
 
 @contextlib.contextmanager

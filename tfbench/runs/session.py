@@ -1,11 +1,10 @@
 """One run from request to stored result: the measuring process, an observer and the tracker brought together."""
 
-import concurrent.futures
 import contextlib
 import dataclasses
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,21 @@ from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, T
 from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
 from tfbench.records.lines import Record
+from tfbench.records.members import member_path
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs.endings import INTERRUPTED, describe_exit
-from tfbench.runs.launchers.clusters import Place
 from tfbench.runs.launchers.group import Group
 from tfbench.runs.launchers.launch import Launch, prepare
 from tfbench.runs.launchers.process import STOP_SECONDS, Worker
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
 from tfbench.runs.progress import RunProgress
-from tfbench.runs.projection import project
-from tfbench.runs.run_files import list_files
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import held
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
+from tfbench.tracking.run_files import list_files
 from tfbench.tracking.tracker import Tracker
 
 STORE_SECONDS = 30.0  # after a request to stop, until the store's own database has the run
@@ -47,9 +45,11 @@ def execute_run(
     tracker: Tracker | None,
     observer: RunObserver,
     limits: RunLimits = NO_LIMITS,
-    place: Place | None = None,
 ) -> RunOutcome:
     """Measures a run in a process of its own, or several, and follows it to the store.
+
+    Of a run whose other workers other commands start, the first worker's is the one that is stored; each of the others
+    has its journal where `member_path` says, and nothing else.
 
     Args:
         request: The run.
@@ -59,18 +59,14 @@ def execute_run(
             None: the run is in the store alone, until then.
         observer: Told what happens.
         limits: A run that goes beyond them is stopped, and stored as KILLED with the reason.
-        place: Which of several workers are started here; None: all, or as `prepare` finds it.
 
     Raises:
         TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing is left in
             the store.
     """
-    with (
-        StopSignals() as stop,
-        prepare(request, place, is_stopped=lambda: stop.received is not None, tell=observer.stage) as launch,
-        _opened_journal(launch.request, state, store) as journal,
-    ):
-        request = launch.request
+    launch = prepare(request)
+    request = launch.request
+    with StopSignals() as stop, _opened_journal(request, state, store) as journal:
         with _start_worker(launch, journal.path, store) as worker:
             run = _Run(request, tracker, observer, worker, stop, limits)
             refusal = run.follow()
@@ -84,14 +80,16 @@ def execute_run(
 @contextlib.contextmanager
 def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> Iterator[Journal]:
     """Begins a run's journal, and holds the run's lock until all of it is stored."""
-    path = store.create_journal(request.run_id)
+    path = member_path(store.create_journal(request.run_id), request.member.index if request.member else 0)
     with contextlib.ExitStack() as stack:
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(held(path))
             journal = Journal(path)
             journal.reserve()
             journal.append("request", **request_fields(request))
-            store.write_state(request.run_id, state)
+            if path.parent == store.journals:
+                store.write_state(request.run_id, state)
         except OSError as error:
             store.discard(request.run_id)
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
@@ -121,7 +119,8 @@ class _Run:
     ) -> None:
         self._tracker = tracker
         self._observer = observer
-        self._update: concurrent.futures.Future[Any] = _in_background(tracker.prepare if tracker else _do_nothing)
+        self._run_id = request.run_id
+        self._update: Future[Any] = tracker.begin("prepare") if tracker else Future()
         self._worker = worker
         self._stop = stop
         self._limits = limits
@@ -160,7 +159,6 @@ class _Run:
         end = (None if stopped_by else self._worker.fault) or describe_exit(
             result, self._worker.returncode or 0, stopped_by=stopped_by, stderr_tail=self._worker.stderr_tail()
         )
-        self._worker.conclude(end)
         record = {"status": end.status, "reason": end.reason, "worker_seconds": self._worker.seconds}
         self._replay.apply({"kind": "exit", "time": time.time(), **record})
         problems = []
@@ -175,16 +173,16 @@ class _Run:
             problems.append(f"{journal.path}: the end of the run could not be written: {error.strerror}.")
         result = self._replay.result()
         summary = summarize_run(result)
-        with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
-            write_brief(result, summary, journal.path)
+        if journal.path.parent == store.journals:
+            with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
+                write_brief(result, summary, journal.path)
         self._observer.stage("storing the run")
-        if tracker := self._tracker:
-            measured = summary  # which is replaced below, maybe before the thread is done
-            try:
-                work = _in_background(lambda: project(result, measured, store, tracker))
-                self._tracked = self._await(work, patience_seconds)
-            except TrackingError as error:
-                problems.append(f"not tracked: {error}")
+        if self._tracker:
+            self._update = self._tracker.begin("project", self._run_id)
+            if problem := self._wait_for(self._tracker, patience_seconds):
+                problems.append(f"not tracked: {problem}")
+            else:
+                self._tracked = self._update.result()
         summary = dataclasses.replace(summary, cautions=(*problems, *summary.cautions))
         files = [str(path) for path in list_files(journal.path)]
         self._observer.finish(result, summary, self._tracked, str(journal.path), files)
@@ -254,63 +252,38 @@ class _Run:
 
     def _track(self) -> None:
         """Lets the tracker be brought up to date, unless it still is at it; one that failed is left alone."""
-        tracker = self._tracker
-        if tracker and self._tracking_problem is None and self._update.done():
-            result = self._replay.result()
-            self._update = _in_background(lambda: tracker.update(result, None))
+        if self._tracker and self._tracker.has_answered(self._update) and self._tracking_problem is None:
+            self._update = self._tracker.begin("follow", self._run_id)
 
     def _wait_for_tracker(self) -> None:
         """Connects and creates the run before the measurement begins, so that neither disturbs it."""
-        with contextlib.suppress(TrackingError):
-            self._await(self._update, STOP_SECONDS)
-        self._note_tracking()
-        self._track()
-        with contextlib.suppress(TrackingError):
-            self._await(self._update, STOP_SECONDS)
+        if self._tracker:
+            self._wait_for(self._tracker, STOP_SECONDS)
+            self._note_tracking()
+            self._track()
+            self._wait_for(self._tracker, STOP_SECONDS)
 
     def _note_tracking(self) -> None:
         """Says once what went wrong with the tracker."""
-        error = self._update.exception() if self._update.done() else None
-        if error and self._tracking_problem is None:
-            self._tracking_problem = (
-                str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
-            )
-            self._observer.caution(f"{self._tracking_problem} The run goes on.")
+        if self._tracker and self._tracking_problem is None and self._tracker.has_answered(self._update):
+            self._tracking_problem = _problem_of(self._update)
+            if self._tracking_problem:
+                self._observer.caution(f"{self._tracking_problem} The run goes on.")
 
-    def _await(self, work: "concurrent.futures.Future[Any]", patience_seconds: float) -> Any:
-        """Returns what comes of `work`, which ends no later than `patience_seconds` after a request to stop.
-
-        Raises:
-            TrackingError: It failed, or took too long.
-        """
-        while not work.done():
+    def _wait_for(self, tracker: Tracker, patience_seconds: float) -> str | None:
+        """Waits for the tracker, no longer than `patience_seconds` after a request to stop; returns what went wrong."""
+        while not tracker.has_answered(self._update, POLL_SECONDS):
             if self._stop.received and time.monotonic() - self._stop.received_at > patience_seconds:
-                raise TrackingError(f"interrupted, and MLflow did not answer within {patience_seconds:g} s.")
-            concurrent.futures.wait([work], POLL_SECONDS)
-        try:
-            return work.result()
-        except TrackingError:
-            raise
-        except Exception as error:  # a bug must not cost the run that was measured
-            raise TrackingError(f"{type(error).__name__}: {error}") from error
+                return f"interrupted, and MLflow did not answer within {patience_seconds:g} s."
+        return _problem_of(self._update)
 
 
-def _in_background(work: Callable[[], Any]) -> "concurrent.futures.Future[Any]":
-    """Does something in a thread that does not keep the program alive."""
-    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
-
-
-def _do_nothing() -> None:
-    """Stands in for what a tracker would do."""
+def _problem_of(answer: "Future[Any]") -> str | None:
+    """Returns what went wrong, in words; a bug must not cost the run that was measured."""
+    error = answer.exception()
+    if error is None:
+        return None
+    return str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
 
 
 def _refusal(event: events.Refused) -> TfbenchError:

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
+from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
 from tfbench.records import members
 from tfbench.records.journal import files_folder
 from tfbench.records.lines import parse
-from tfbench.records.plain_files import require_plain
-from tfbench.schema import Id, build_fields
+from tfbench.records.plain_files import open_at_once
 from tfbench.store import tracking_state
 from tfbench.store.locks import locked
 from tfbench.store.tracking_state import TrackingState
@@ -24,8 +23,6 @@ from tfbench.wording import command_line
 DEFAULT_EXPERIMENT = "tfbench"
 MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
 SHOWN_CANDIDATES = 8
-_BESIDE = (".jsonl", ".brief.json", ".tracked.json", ".reserve", ".files")  # what there is of a run
-
 _STATE_ENDING, _LOCK_ENDING = "tracked.json", "lock"
 _LEFTOVER = re.compile(
     r"(.+?)\.(reserve|lock|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part|\w+\.work)"
@@ -67,12 +64,8 @@ class Store:
 
     @property
     def journals(self) -> Path:
-        """The folder of the journals; raises as `folder` does."""
-        return self.folder("journals")
-
-    def folder(self, name: str) -> Path:
-        """Returns a folder of the store, which may not be there yet; a link is a `TrackingError`."""
-        return require_plain(self.root, name)
+        """The folder of the journals."""
+        return self.root / "journals"
 
     @property
     def tracking_uri(self) -> str:
@@ -83,16 +76,11 @@ class Store:
         """Returns where the journal of a run is, or would be.
 
         Raises:
-            TrackingError: The id cannot be a file name, or what there is of the run is no file but a link.
+            TrackingError: The id cannot be a file name.
         """
-        try:
-            build_fields({"id": Id}, {"id": run_id}, "run")
-        except RecipeError as error:
-            raise TrackingError(str(error)) from error
-        folder = self.journals
-        for ending in _BESIDE:
-            require_plain(folder, f"{run_id}{ending}")
-        return folder / f"{run_id}.jsonl"
+        if not re.fullmatch("[A-Za-z0-9]{1,64}", run_id):
+            raise TrackingError(f"run {run_id!r:.80}: an id must be letters and digits, 64 at most.")
+        return self.journals / f"{run_id}.jsonl"
 
     def create_journal(self, run_id: str) -> Path:
         """Makes the folders that a new journal needs, and returns the journal's path; the file is not made.
@@ -131,10 +119,9 @@ class Store:
 
         Raises:
             OSError: The store cannot be written to.
-            TrackingError: What is to be moved, or `dropped`, is a link.
         """
         paths = (*self._files_of(run_id), files_folder(self.journal_path(run_id)))
-        folder = self.folder("dropped")
+        folder = self.root / "dropped"
         folder.mkdir(exist_ok=True)
         target = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=folder))
         for path in paths:
@@ -262,7 +249,7 @@ class Store:
 
     def _read_head(self, run_id: str) -> RunHead | None:
         try:
-            with self.journal_path(run_id).open("rb") as file:
+            with open(self.journal_path(run_id), "rb", opener=open_at_once) as file:
                 request: dict[str, Any] = parse(file.readline())["request"]
             state = self.read_state(run_id)
             return RunHead(

@@ -9,7 +9,7 @@ from typing import Any
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.journal import Journal
 from tfbench.records.lines import UNREADABLE, Record, read_file
-from tfbench.records.plain_files import open_at_once, require_plain
+from tfbench.records.plain_files import open_at_once
 from tfbench.records.sweep import CellResult, SweepPlan, read_plan
 from tfbench.schema import build, to_plain
 from tfbench.store.store import Store
@@ -119,14 +119,14 @@ def count_unreadable_lines(store: Store, sweep_id: str) -> int:
 
 def remove_leftovers(store: Store) -> None:
     """Removes what sweeps that were killed left beside their records; one that a process is at is left alone."""
-    for leftover in store.folder(_FOLDER).glob("*.reserve"):
+    for leftover in (store.root / _FOLDER).glob("*.reserve"):
         with contextlib.suppress(TrackingError, OSError), _locked(leftover.with_suffix(".jsonl")):
             leftover.unlink()
 
 
 def list_sweeps(store: Store) -> list[str]:
     """Returns the ids of a store's sweeps, newest first."""
-    paths = sorted(store.folder(_FOLDER).glob("*.jsonl"), key=lambda path: path.lstat().st_mtime, reverse=True)
+    paths = sorted((store.root / _FOLDER).glob("*.jsonl"), key=lambda path: path.lstat().st_mtime, reverse=True)
     return [path.stem for path in paths]
 
 
@@ -149,7 +149,7 @@ def find_sweep(store: Store, token: str) -> str:
 
 
 def _path(store: Store, sweep_id: str) -> Path:
-    return require_plain(store.root, _FOLDER, f"{sweep_id}.jsonl")
+    return store.root / _FOLDER / f"{sweep_id}.jsonl"
 
 
 @contextlib.contextmanager

@@ -7,13 +7,11 @@ from pathlib import Path
 from tfbench.errors import RecipeError
 from tfbench.records.run import TrackedRun
 from tfbench.records.whole_files import write_whole
-from tfbench.schema import build_fields, read_json
+from tfbench.schema import build, read_json, schema
 from tfbench.wording import without_secrets
 
-_FIELDS = {"tracking_uri": str | None, "experiment": str, "run": TrackedRun | None, "projected_bytes": int}
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@schema
 class TrackingState:
     """Where a run is tracked, and how much of its journal is there already.
 
@@ -35,9 +33,10 @@ def read(path: Path, own_uri: str) -> TrackingState | None:
         own_uri: Of the store's own database, which a note leaves out so that a store can be moved.
     """
     try:
-        fields = build_fields(_FIELDS, read_json(path.read_bytes()), "state")
-        return TrackingState(**fields | {"tracking_uri": without_secrets(fields["tracking_uri"] or own_uri)})
-    except (OSError, ValueError, RecipeError):
+        table = read_json(path.read_bytes())
+        uri = without_secrets(table["tracking_uri"] or own_uri)
+        return build(TrackingState, table | {"tracking_uri": uri}, "state")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecipeError):
         return None
 
 

@@ -1,7 +1,7 @@
-"""From a sweep's record, or any runs of a store, to a comparison."""
+"""From a sweep's record, or any runs of a store, to a comparison, and what a sweep or a comparison gives its caller."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief
@@ -10,11 +10,87 @@ from tfbench.analysis.comparison.crossover import value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.hosts import arm_of
 from tfbench.analysis.comparison.references import find_own_settings
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import AGAIN, ARM_TAG, Arm, CellResult, SweepPlan, list_cells, list_settings
+from tfbench.report.comparison.comparison import comparison_document, comparison_rows, comparison_table
+from tfbench.report.document import document
+from tfbench.report.table import Section, html
 from tfbench.store.briefs import Briefs, read_briefs
 from tfbench.store.store import Store
+from tfbench.wording import count
 
 _SETUP = "setup"  # the key of rows, and the column, of several setups that are held against themselves
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ComparedRuns:
+    """Runs side by side, and what that shows in plain sentences, the most important first."""
+
+    comparison: Comparison
+    verdict: tuple[str, ...]
+    plan: SweepPlan | None = None  # of the sweep, where it is one
+
+    @classmethod
+    def of(
+        cls, comparison: Comparison, plan: SweepPlan | None, machines: Mapping[str, MachineSettings]
+    ) -> "ComparedRuns":
+        """Returns what a comparison shows, with what its machines cost."""
+        comparison = dataclasses.replace(comparison, machine_settings=machines)
+        return ComparedRuns(comparison=comparison, verdict=find_verdict(comparison), plan=plan)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns a plain row for each setting and arm: speeds and speed-ups with their intervals, 95 %."""
+        return comparison_rows(self.comparison)
+
+    def document(self) -> dict[str, Any]:
+        """Returns it as `--format json` prints it."""
+        return document(comparison_document(self.comparison, self.verdict))
+
+    def __repr__(self) -> str:
+        of = ", ".join(self.comparison.recipes)
+        arms = ", ".join(map(repr, self.comparison.arms))
+        return f"<{type(self).__name__} of {of}: {count(len(self.comparison.runs), 'run')} of {arms}>"
+
+    def _repr_html_(self) -> str:
+        """Returns the table and the verdict, for notebooks."""
+        return comparison_table(self.comparison).html() + html([Section("Verdict", self.verdict)])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class SweepEnd:
+    """How a sweep ended."""
+
+    num_cells: int
+    num_left: int  # not tried, for want of time or since it was stopped
+    was_interrupted: bool
+    results: dict[int, CellResult]
+    why_left: str = "the time budget is used up"
+
+    @property
+    def num_failed(self) -> int:
+        """Runs that were tried and did not finish."""
+        return sum(result.outcome not in ("FINISHED", "SKIPPED") for result in self.results.values())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Swept(ComparedRuns):
+    """A sweep that was made, or stopped on the way: its runs side by side."""
+
+    plan: SweepPlan
+    end: SweepEnd  # how many runs were made, failed, or are left
+    view_problem: str  # why MLflow has no view of its own of it; "": it has one, or the sweep is not tracked
+
+    @property
+    def sweep_id(self) -> str:
+        """Its id, by which `resume_sweep` and every command find it."""
+        return self.plan.sweep_id
+
+    def document(self) -> dict[str, Any]:
+        """Returns it as `--format json` prints it: what came of the sweep, beside the comparison of its runs."""
+        made = {"id": self.sweep_id, "num_runs": self.end.num_cells}
+        made |= {"num_left": self.end.num_left, "num_failed": self.end.num_failed}
+        return made | ComparedRuns.document(self)
 
 
 def compare_sweep(

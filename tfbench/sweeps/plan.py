@@ -1,46 +1,87 @@
-"""From a recipe and what the command line says to the plan of a sweep."""
+"""Plans sweeps, and checks every point of one before anything runs."""
 
 import dataclasses
-import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+import itertools
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
-from tfbench.analysis.comparison.crossover import spread_values
-from tfbench.errors import RecipeError
+from tfbench.errors import DeviceError, Notice, RecipeError
+from tfbench.machine.devices import count_gpus
+from tfbench.machine.frameworks import describe_lack, is_installed
 from tfbench.recipe import tables
-from tfbench.recipe.abilities import BackendName
-from tfbench.recipe.sections import Recipe
-from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
-from tfbench.recipe.toml_text import parse_value
+from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
+from tfbench.recipe.devices import MAX_LOGICAL_CPUS, require_strategy, require_usable
+from tfbench.recipe.keys import THREADS
+from tfbench.recipe.sections import DistributionConfig, Recipe, StrategyName
+from tfbench.recipe.tables import require_code_allowed
 from tfbench.records.run import RunRequest
+from tfbench.records.scaling import MODE_STRATEGIES, Mode, replica_arms
 from tfbench.records.sweep import (
     BACKEND_KEY,
     BATCH_KEY,
     THREAD_KEYS,
-    WORKERS_KEY,
     Arm,
     Refinement,
     SweepPlan,
     Variation,
+    list_settings,
+    name_point,
+    resolve_recipe,
 )
-from tfbench.schema import build
+from tfbench.sweeps.arguments import are_alike_numbers, is_range, make_variation, parse_variation
 from tfbench.wording import shorten
 
-_RANGE = re.compile(r"\d{1,9}\s*\.\.\s*\d{1,9}")
+
+def plan_sweep(
+    request: RunRequest,
+    arms: Sequence[Arm],
+    variations: Sequence[Variation],
+    *,
+    aa: bool = False,
+    refine: int = 0,
+    step: int = 1,
+    **options: Any,
+) -> SweepPlan:
+    """Plans a sweep, and checks every point of it.
+
+    Args:
+        request: What a run of the recipe would be.
+        arms: The first is the baseline; none: the recipe's own strategy and devices, where these are not the defaults,
+            otherwise what there is to compare on this machine, without what cannot be at every point.
+        variations: What is varied; none: what the recipe's [sweep] varies.
+        aa: Whether each arm is run against itself.
+        refine: How many values are added at most where the faster arm changes; 0: none.
+        step: What these are multiples of.
+        options: As of `new_plan`.
+
+    Raises:
+        RecipeError: Naming every point that cannot be, or there is nothing to refine.
+        DeviceError: The back end did not say which GPUs it sees.
+    """
+    variations = variations or own_variations(request.recipe)
+    if refine:
+        if aa:
+            raise RecipeError("--refine looks for where the faster arm changes: leave --aa out.")
+        if len(variations) != 1 or not all(map(are_alike_numbers, variations[0].values)):
+            raise RecipeError("--refine needs one --vary of whole numbers, KEY=LOW..HIGH.")
+        options["refinement"] = Refinement(num_first=len(variations[0].values), most=refine, step=step)
+    arms = arms or choose_arms(request, variations)
+    if aa:
+        arms = [one for arm in dict.fromkeys(arms) for one in (arm, dataclasses.replace(arm, again=True))]
+    plan = new_plan(request, arms, variations=variations, **options)
+    check_points(plan)
+    return plan
 
 
 def new_plan(
     request: RunRequest,
     arms: Sequence[Arm],
     *,
-    num_rounds: int,
     variations: Sequence[Variation] = (),
-    run_timeout_seconds: float | None = None,
-    memory_limit_bytes: float | None = None,
-    time_budget_seconds: float | None = None,
-    per_replica_batch_size: int | None = None,
     names_machines: bool = False,
-    refinement: Refinement | None = None,
+    **fields: Any,
 ) -> SweepPlan:
     """Plans the runs of a recipe under several arms.
 
@@ -48,14 +89,9 @@ def new_plan(
         request: What a run of the recipe would be; the sweep gets its id.
         arms: Each is taken once; the first is the baseline. None sets what is varied. In the plan each says its
             back end, unless that and the recipe's are TensorFlow: others may stand beside it later.
-        num_rounds: How often each point is run.
         variations: What is varied.
-        run_timeout_seconds: After which a run is ended.
-        memory_limit_bytes: Beyond which a run is ended.
-        time_budget_seconds: After which no further run is made.
-        per_replica_batch_size: Of every arm, whose devices are named; None: all have the recipe's global batch size.
         names_machines: Whether a scheduler will find the machines that arms name.
-        refinement: Which values are added; None: none.
+        fields: Others of the plan: its rounds, limits, time budget, batch size of a replica, refinement.
 
     Raises:
         RecipeError: An arm sets what is varied, or names a machine that nobody will find.
@@ -77,14 +113,9 @@ def new_plan(
         overrides=request.overrides,
         variations=tuple(variations),
         arms=tuple(dict.fromkeys(_name_back_end(arm, request.recipe) for arm in arms)),
-        num_rounds=num_rounds,
         data_dir=request.data_dir,
         allows_code=request.allows_code,
-        run_timeout_seconds=run_timeout_seconds,
-        memory_limit_bytes=None if memory_limit_bytes is None else int(memory_limit_bytes),
-        time_budget_seconds=time_budget_seconds,
-        per_replica_batch_size=per_replica_batch_size,
-        refinement=refinement,
+        **fields,
     )
 
 
@@ -108,123 +139,6 @@ def _name_back_end(arm: Arm, recipe: Recipe) -> Arm:
     return dataclasses.replace(arm, values=tuple((own | values).items()))
 
 
-def parse_arm(text: str) -> Arm:
-    """Reads "mirrored cpu:0,cpu:1" or "default gpu:0 backend=jax @a100"; the devices may be left out.
-
-    Raises:
-        RecipeError: There are more than two words before those with "=", or none, or a value cannot be read.
-    """
-    parts = text.split()
-    machine = parts.pop()[1:] if parts and re.fullmatch(r"@[^=]+", parts[-1]) else ""
-    words = [part for part in parts if "=" not in part]
-    if not 1 <= len(words) <= 2 or parts[: len(words)] != words or any(part.startswith("@") for part in parts):
-        raise RecipeError(
-            f'--arm "{shorten(text)}": must be STRATEGY DEVICES KEY=VALUE... @MACHINE, for example "mirrored '
-            'cpu:0,cpu:1", "default cpu:0 backend=jax" or "default gpu:0 @a100".'
-        )
-    devices = tuple(device for device in "".join(words[1:]).split(",") if device)
-    values = dict(_read_arm_value(part, text) for part in parts[len(words) :])
-    arm = {"strategy": words[0], "devices": devices, "values": tuple(values.items()), "machine": machine}
-    return build(Arm, arm, f'--arm "{shorten(text)}"')
-
-
-def _read_arm_value(text: str, arm: str) -> tuple[str, Any]:
-    """Reads KEY=VALUE, where a key without a section is one of [training], or num_workers."""
-    key = text.partition("=")[0]
-    section = "distribution" if key == "num_workers" else "training"
-    try:
-        key, value = tables.parse_override(text if "." in key else f"{section}.{text}")
-    except RecipeError as error:
-        raise RecipeError(f'--arm "{shorten(arm)}": {shorten(text)}: must be KEY=VALUE, as of --set.') from error
-    if key != WORKERS_KEY and (key.partition(".")[0] not in VARIABLE_SECTIONS or key == BATCH_KEY):
-        raise RecipeError(
-            f'--arm "{shorten(arm)}": {shorten(key)}: must be a key of {", ".join(VARIABLE_SECTIONS)}, or '
-            "num_workers, and not the batch size, which all arms have in common."
-        )
-    return key, value
-
-
-def is_range(text: str) -> bool:
-    """Says whether what is varied is given as KEY=LOW..HIGH."""
-    return bool(_RANGE.fullmatch(text.partition("=")[2].strip()))
-
-
-def are_alike_numbers(value: Any) -> bool:
-    """Says whether a value is a whole number, or a list of one whole number several times."""
-    items = set(value) if isinstance(value, list | tuple) else {value}
-    return len(items) == 1 and all(type(item) is int for item in items)
-
-
-def parse_variation(text: str, recipe: Recipe | None = None, step: int = 1) -> Variation:
-    """Reads "training.global_batch_size=32,128", "model.hidden_units=[[100],[1000,1000]]" or "model.units=16..64".
-
-    Args:
-        text: What the user wrote.
-        recipe: Where it has a list at the key of a range, all of its items are set.
-        step: What the values of a range are multiples of.
-
-    Raises:
-        RecipeError: It has no values, or its key cannot be varied.
-    """
-    key, equals, values = (part.strip() for part in text.partition("="))
-    if not equals or not values:
-        raise RecipeError(
-            f"--vary {shorten(text)}: must be KEY=VALUE,VALUE,..., for example training.global_batch_size=32,128."
-        )
-    found = _read_range(text, recipe, step) if is_range(text) else _read_values(values)
-    return make_variation(key, found, origin=f"--vary {shorten(text)}")
-
-
-def _read_range(text: str, recipe: Recipe | None, step: int) -> list[Any]:
-    key, _, ends = text.partition("=")
-    low, _, high = ends.partition("..")
-    try:
-        values = spread_values(int(low), int(high), step)
-    except ValueError as error:
-        raise RecipeError(f"--vary {shorten(text)}: {error}") from error
-    own: Any = tables.to_tables(recipe) if recipe else None
-    for part in (THREAD_KEYS[0] if key.strip() == THREADS else key.strip()).split("."):
-        own = own.get(part) if isinstance(own, dict) else None
-    items = own if isinstance(own, list | tuple) and own else [own]
-    if any(isinstance(item, bool) or not isinstance(item, int | float | None) for item in items):
-        raise RecipeError(
-            f"--vary {shorten(text)}: a range needs a number, or a list of numbers, in the recipe. It is: {own!r}."
-        )
-    return [[value] * len(own) for value in values] if isinstance(own, list | tuple) else list(values)
-
-
-def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation:
-    """Checks what a key is to be varied over.
-
-    Args:
-        key: Dotted, or "threads".
-        values: Each is taken once.
-        origin: Where they are from, for messages.
-
-    Raises:
-        RecipeError: The key cannot be varied, or there is no value.
-    """
-    section = key.partition(".")[0]
-    if key != THREADS and ("." not in key or section not in VARIABLE_SECTIONS):
-        instead = " Arms vary the distribution: --arm." if section == "distribution" else ""
-        raise RecipeError(
-            f"{origin}: must be a key of {', '.join(VARIABLE_SECTIONS)}, or {THREADS}. "
-            f"Received: '{shorten(key)}'.{instead}"
-        )
-    if key == BACKEND_KEY:
-        raise RecipeError(
-            f'{origin}: back ends are compared as arms: --arm "default cpu:0" --arm "default cpu:0 backend=jax". '
-            "One for all of them is set by --backend."
-        )
-    kept: list[Any] = []
-    for value in values:
-        if value not in kept:
-            kept.append(value)
-    if not kept:
-        raise RecipeError(f"{origin}: needs at least one value.")
-    return build(Variation, {"key": key, "values": kept}, origin)
-
-
 def own_variations(recipe: Recipe) -> list[Variation]:
     """Returns what a recipe's [sweep] varies.
 
@@ -237,6 +151,28 @@ def own_variations(recipe: Recipe) -> list[Variation]:
 def own_arm(recipe: Recipe) -> Arm:
     """Returns where a recipe is measured unless told otherwise."""
     return Arm(strategy=recipe.distribution.strategy, devices=recipe.distribution.devices)
+
+
+def choose_arms(request: RunRequest, variations: Sequence[Variation]) -> list[Arm]:
+    """Returns the recipe's own arm where it is not the default, otherwise what there is to compare on this machine.
+
+    An arm that cannot be at every value is left out: a batch may not divide among several replicas.
+    """
+    own = own_arm(request.recipe)
+    if own != Arm(strategy="default"):
+        return [own]
+    arms, left_out = [], []
+    for arm in machine_arms(count_gpus(request.recipe.training.backend), request.recipe.training.backend):
+        try:
+            check_points(new_plan(request, [arm], num_rounds=1, variations=variations))
+            arms.append(arm)
+        except RecipeError as error:
+            left_out.append(f"left out: {arm.label}: {error}")
+    if not arms:
+        return [own]  # what is wrong with all of them, it is told with
+    for text in left_out:
+        warnings.warn(text, Notice, stacklevel=2)
+    return arms
 
 
 def machine_arms(num_gpus: int, backend: BackendName = "tensorflow") -> tuple[Arm, ...]:
@@ -255,16 +191,129 @@ def machine_arms(num_gpus: int, backend: BackendName = "tensorflow") -> tuple[Ar
     return processor, Arm(strategy="default", devices=gpus[:1]), *every
 
 
-def _read_values(text: str) -> list[Any]:
+def read_variations(
+    texts: Sequence[str], request: RunRequest, arms: Sequence[Arm], *, refines: bool, step: int | None
+) -> tuple[list[Variation], int]:
+    """Reads what is varied, and returns what the first key's values are multiples of.
+
+    Args:
+        texts: Each KEY=VALUES or KEY=LOW..HIGH.
+        request: What a run of the recipe would be.
+        arms: Among whose replicas batches are divided.
+        refines: Whether values are added later.
+        step: What values of a range are multiples of; None: batch sizes of the replicas, others of 1.
+
+    Raises:
+        RecipeError: A text has no values, or its key cannot be varied.
+    """
+    steps = [step or 1] * len(texts)
+    for place, text in enumerate(texts):
+        if step is None and text.partition("=")[0].strip() == BATCH_KEY and (refines or is_range(text)):
+            steps[place] = find_step(arms, request.recipe.training.backend)
+    varied = [parse_variation(text, request.recipe, own) for text, own in zip(texts, steps, strict=True)]
+    return varied, steps[0] if steps else 1
+
+
+def find_step(arms: Iterable[Arm], backend: BackendName) -> int:
+    """Returns what batch sizes must be multiples of, to be divided among the replicas of each arm."""
+    counts = [1]
+    for arm in arms:
+        if arm.strategy in ("mirrored", "multi_worker", "hybrid"):
+            are_named = bool(arm.devices) and "gpu" not in arm.devices
+            own = dict(arm.values).get(BACKEND_KEY, backend)
+            counts.append(arm.num_devices if are_named else max(1, count_gpus(own)))
+    return math.lcm(*counts)
+
+
+def require_back_ends(plan: SweepPlan) -> None:
+    """Refuses a plan whose arms need what is not installed, before its other arms are measured in vain.
+
+    Raises:
+        DeviceError: Naming the back ends.
+    """
+    setting = list_settings(plan)[0]
+    backends = dict.fromkeys(resolve_recipe(plan, setting, arm).training.backend for arm in plan.arms)
+    if missing := [describe_lack(backend) for backend in backends if not is_installed(backend)]:
+        raise DeviceError("\n".join(missing))
+
+
+def check_points(plan: SweepPlan) -> None:
+    """Builds the recipe of every point, so that a value that cannot be is told before anything runs.
+
+    So is one that names a function outside of tfbench, if that was not allowed. Of devices that are all named, it is
+    told, too, whether they can be used and the batch divides among them.
+
+    Raises:
+        RecipeError: Naming every point that cannot be; what is wrong with an arm whatever the setting, once.
+    """
+    settings, found = list_settings(plan), dict[tuple[str, str], list[str]]()  # by arm at all points, and problem
+    for setting, arm in itertools.product(settings, plan.arms):
+        point = name_point(plan, setting, arm)
+        for line in _find_problems(plan, setting, arm):
+            is_named = line.startswith(f"{point}: ")
+            place = (name_point(plan, {}, arm) if is_named else "", line.removeprefix(point) if is_named else line)
+            found.setdefault(place, []).append(point if is_named else "")
+    problems: list[str] = []
+    for (everywhere, problem), points in found.items():
+        is_of_arm = len(points) == len(settings) > 1  # whatever the setting
+        problems += [f"{point}{problem}" for point in ([everywhere] if is_of_arm else dict.fromkeys(points))]
+    if problems:
+        raise RecipeError("\n".join(problems))
+
+
+def _find_problems(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> list[str]:
     try:
-        values = parse_value(f"[{text}]")
-    except RecipeError as error:
-        values = [part.strip() for part in text.split(",")]
-        if not all(re.fullmatch(r"[\w./:-]+", part) for part in values):
-            raise RecipeError(
-                f"--vary ...={shorten(text)}: is no list of values. Write numbers and words with commas between them, "
-                "or a list of TOML values in brackets."
-            ) from error
-        return values
-    is_bracketed = text.startswith("[") and len(values) == 1
-    return list(values[0]) if is_bracketed else list(values)
+        recipe = resolve_recipe(plan, setting, arm)
+        require_code_allowed(recipe, allows_code=plan.allows_code)
+        require_usable(recipe.distribution, recipe.training)
+    except (RecipeError, DeviceError) as error:
+        return str(error).splitlines()
+    return []
+
+
+def choose_kind(asked: str | None, counts: tuple[int, ...], num_gpus: int, backend: BackendName = "tensorflow") -> str:
+    """Returns which devices are taken, "gpu" or "cpu": those asked for, else GPUs if the back end sees any.
+
+    Raises:
+        DeviceError: There are too few.
+    """
+    kind = asked or ("gpu" if num_gpus else "cpu")
+    most, there = counts[-1], num_gpus if kind == "gpu" else MAX_LOGICAL_CPUS
+    if most <= there:
+        return kind
+    if kind == "cpu":
+        raise DeviceError(f"--replicas: at most {there} logical CPUs. Received: {most}.")
+    found = "no GPU" if not there else "1 GPU" if there == 1 else f"{there} GPUs"
+    raise DeviceError(
+        f"--replicas: {BACKEND_TITLES[backend]} sees {found}. Received: {most}. `tfbench devices` says why one that is "
+        "in the machine is not seen; with --devices cpu replicas are logical devices of the processor, which share its "
+        "cores."
+    )
+
+
+def plan_scaling(
+    request: RunRequest, counts: tuple[int, ...], kind: str, *, modes: Sequence[Mode] = ("data",), **options: Any
+) -> SweepPlan:
+    """Plans a sweep of one setting, with an arm for each number of devices and each mode of sharing the work.
+
+    Args:
+        request: What a run of the recipe would be.
+        counts: Numbers of devices, from one on.
+        kind: Of the devices, "gpu" or "cpu".
+        modes: How several of them share the work.
+        options: As of `new_plan`; with `per_replica_batch_size` scaling is weak.
+
+    Raises:
+        DeviceError: The back end has not all modes.
+        RecipeError: The recipe of an arm cannot be, or its batch does not divide among the devices.
+    """
+    training = request.recipe.training
+    for mode in modes:
+        strategy = cast(StrategyName, MODE_STRATEGIES[mode])
+        try:
+            require_strategy(DistributionConfig(strategy=strategy), training)
+        except DeviceError as error:
+            raise DeviceError(f"--modes {mode}: {error}") from error
+    plan = new_plan(request, replica_arms(kind, counts, modes, training.backend), **options)
+    check_points(plan)
+    return plan

@@ -6,10 +6,13 @@ import io
 import json
 import os
 import platform
+import shutil
 import signal
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +20,14 @@ import psutil
 
 from tfbench.errors import DeviceError
 from tfbench.machine import children
-from tfbench.records.members import join
+from tfbench.records.sweep import CellResult, SweepPlan, list_cells
 from tfbench.runs.journal_import import import_journals
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog
 from tfbench.store.tracking_state import TrackingState
-from tfbench.sweeps.tasks import Task, note_results, plan_document
+from tfbench.sweeps.comparison import SweepEnd
+from tfbench.sweeps.tasks import Task, list_tasks, note_results, plan_document
 
 RESOURCE = "tfbench"  # of which a node has one, so that it makes one task at a time
 _SHARE = 1e-3  # of a resource that stands for a kind of machine, which tasks do not use up
@@ -39,6 +43,43 @@ class Made(NamedTuple):
     exit_code: int
     last_line: str  # that its command said
     journals: Mapping[str, bytes]  # by the ids of the runs
+
+
+def make_sweep(
+    plan: SweepPlan,
+    opened: AbstractContextManager[SweepLog],
+    results: Mapping[int, CellResult],
+    address: str,
+    store: Store,
+    state: TrackingState,
+    tell: Callable[[str], None],
+) -> SweepEnd:
+    """Has the tasks of a sweep that are not whole made on a cluster.
+
+    Args:
+        plan: Of the sweep.
+        opened: Its record, to be opened.
+        results: Of the runs that were made before, by the numbers of their cells.
+        address: As of `connected`.
+        store: As of `make_tasks`.
+        state: As of `make_tasks`.
+        tell: As of `make_tasks`.
+
+    Raises:
+        DeviceError: As of `connected`.
+        TrackingError: As of `make_tasks`.
+    """
+    tasks = [task for task in list_tasks(plan) if any(cell.number not in results for cell in task.cells)]
+    with connected(address, tasks), opened as log:
+        was_interrupted = make_tasks(log, tasks, store, state, tell)
+    num_cells = len(list_cells(plan))
+    return SweepEnd(
+        num_cells=num_cells,
+        num_left=num_cells - len(log.results),
+        was_interrupted=was_interrupted,
+        results=log.results,
+        why_left="no machine has made them",
+    )
 
 
 @contextlib.contextmanager
@@ -106,43 +147,69 @@ def make_tasks(
         resources = {RESOURCE: 1.0} | ({task.machine: _SHARE} if task.machine else {})
         named = measure.options(num_cpus=0, resources=resources, name=f"tfbench {log.plan.sweep_id} {task.number}")
         running[named.remote(plan, task.number, log.plan.allows_code)] = task
+
+    def take(ended: Any) -> None:
+        task = running.pop(ended)
+        try:
+            made = Made(*ray.get(ended))
+        except ray.exceptions.RayError as error:
+            if not isinstance(error, ray.exceptions.TaskCancelledError):  # which had not begun
+                tell(f"task {task.number}: {_first_line(error)}. {_left_behind(log.plan, task.number)}")
+            return
+        said = f", exit code {made.exit_code}: {made.last_line}" if made.exit_code else ""
+        _bring_home(made.journals, log, store, state)
+        tell(f"task {task.number}: {len(made.journals)} of {len(task.cells)} runs, on {made.host}{said}")
+
     with StopSignals() as stop:
         while running and not stop.received:
             for ended in ray.wait(list(running), timeout=1.0)[0]:
-                task = running.pop(ended)
-                try:
-                    made = Made(*ray.get(ended))
-                except ray.exceptions.RayError as error:
-                    tell(f"task {task.number}: {_first_line(error)}")
-                    continue
-                said = f", exit code {made.exit_code}: {made.last_line}" if made.exit_code else ""
-                _bring_home(made.journals, log, store, state)
-                tell(f"task {task.number}: {len(made.journals)} of {len(task.cells)} runs, on {made.host}{said}")
-        for left in running:
-            ray.cancel(left)
+                take(ended)
+        was_interrupted = bool(running)
         if running:
-            tell("stopping")
-            ray.wait(list(running), num_returns=len(running), timeout=_STOP_SECONDS)
-    return bool(running)
+            tell("stopping; what was measured comes home")
+            for left in running:
+                ray.cancel(left)
+            for ended in ray.wait(list(running), num_returns=len(running), timeout=2 * _STOP_SECONDS)[0]:
+                take(ended)
+        for task in running.values():
+            tell(f"task {task.number}: does not end. {_left_behind(log.plan, task.number)}")
+    return was_interrupted
 
 
 def measure_task(plan: bytes, task: int, allows_code: bool) -> Made:
-    """Makes a task on this node."""
-    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, tempfile.TemporaryFile() as output:
-        Path(folder, "plan.json").write_bytes(plan)
-        words = ["sweep", "--plan", "plan.json", "--task", str(task), *(["--allow-code"] if allows_code else [])]
-        command = children.start("tfbench", words, output=output, folder=folder, environment=_node_environment())
+    """Makes a task on this node; one that is cancelled hands back what was measured by then.
+
+    Its folder stays where anything else ends it, so that nothing that was measured is lost.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=_folder_prefix(json.loads(plan)["plan"]["sweep_id"], task)))
+    (folder / "plan.json").write_bytes(plan)
+    words = ["sweep", "--plan", "plan.json", "--task", str(task), *(["--allow-code"] if allows_code else [])]
+    with tempfile.TemporaryFile() as output:
+        command = children.start("tfbench", words, output=output, folder=str(folder), environment=_node_environment())
         try:
-            exit_code = command.wait()
-        finally:  # it was cancelled
+            while command.poll() is None:
+                time.sleep(0.5)  # a cancellation by Ray interrupts no system call
+        except KeyboardInterrupt:
             command.terminate()
             with contextlib.suppress(Exception):
                 command.wait(_STOP_SECONDS)
+        finally:
             command.kill()
+        exit_code = command.wait()
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
-        journals = {path.stem: join(path) for path in Path(folder, "mlruns", "journals").glob("*.jsonl")}
-        return Made(platform.node(), exit_code, lines[-1] if lines else "", journals)
+    journals = {path.stem: path.read_bytes() for path in (folder / "mlruns" / "journals").glob("*.jsonl")}
+    shutil.rmtree(folder, ignore_errors=True)
+    return Made(platform.node(), exit_code, lines[-1] if lines else "", journals)
+
+
+def _folder_prefix(sweep_id: str, task: int) -> str:
+    return f"tfbench-{sweep_id}-{task}-"
+
+
+def _left_behind(plan: SweepPlan, task: int) -> str:
+    pattern = Path(tempfile.gettempdir(), f"{_folder_prefix(plan.sweep_id, task)}*", "mlruns", "journals", "*.jsonl")
+    return f"What it measured stays on its machine; `tfbench import` reads it: {pattern}"
 
 
 def _bring_home(journals: Mapping[str, bytes], log: SweepLog, store: Store, state: TrackingState) -> None:

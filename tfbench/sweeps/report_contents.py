@@ -4,30 +4,27 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.analysis.run.curves import RunCurves, find_curves
-from tfbench.errors import RecipeError, TrackingError
+from tfbench.errors import TrackingError
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import DatasetConfig
+from tfbench.recipe.tables import to_tables
 from tfbench.recipe.toml_text import format_toml
-from tfbench.records.events import Ready, class_of, read_event
-from tfbench.records.journal import damaged, describe, read_run, read_start
-from tfbench.records.lines import Record
+from tfbench.records.journal import read_run, read_start
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan, describe_setting
 from tfbench.report.commands import find_overrides, run_command, sweep_command
 from tfbench.report.comparison.layout import corner_rows
-from tfbench.report.comparison.plots import plot_comparison
-from tfbench.report.figures import to_png
-from tfbench.report.html.contents import ReportContents
-from tfbench.report.run.curve_plots import plot_curves
-from tfbench.report.table import Image
+from tfbench.report.comparison.plots import comparison_plots
+from tfbench.report.html.report import ReportContents
+from tfbench.report.run.curve_plots import curve_plots
 from tfbench.schema import to_plain
 from tfbench.store.store import Store
 
@@ -37,7 +34,7 @@ _OF_FRAMEWORKS = ("tensorflow", "jax", "torch")  # which a run of another back e
 
 
 def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None, *, created: float) -> ReportContents:
-    """Gathers what a report says beyond the comparison, and draws its plots.
+    """Gathers what a report says beyond the comparison.
 
     Of every run only the beginning of the journal is read; whole ones of the runs whose course is drawn.
 
@@ -55,15 +52,15 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
     newest = next(reversed(starts.values()), None)
     name = runs[-1].recipe if runs else comparison.recipes[0] if comparison.recipes else ""
     tables = plan.tables if plan else newest.tables if newest else {}
-    plots = plot_comparison(comparison)
-    curves = list(_find_curves(store, comparison))
-    plots |= plot_curves(curves, ", ".join(comparison.recipes), bytes_per_sample=_find_sample_size(comparison, tables))
+    verdict = find_verdict(comparison)
+    plots, curves = [*comparison_plots(comparison, next(iter(verdict), ""))], list(_find_curves(store, comparison))
+    plots += curve_plots(curves, ", ".join(comparison.recipes), bytes_per_sample=_find_sample_size(comparison, tables))
     return ReportContents(
         created=created,
         comparison=comparison,
-        verdict=find_verdict(comparison),
+        verdict=verdict,
         plan=plan,
-        images=tuple(Image(name, to_png(plot.figure), plot.alt) for name, plot in plots.items()),
+        plots=tuple(plots),
         environment=newest.environment if newest else None,
         differing=find_differing([to_plain(one.environment) for one in starts.values() if one.environment]),
         commands=_list_commands(comparison, plan, starts),
@@ -92,8 +89,7 @@ def find_differing(environments: Sequence[Mapping[str, Any]]) -> dict[str, dict[
     return found
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class _Start:
+class _Start(NamedTuple):
     """What the beginning of a journal says of a run."""
 
     recipe_name: str
@@ -102,20 +98,6 @@ class _Start:
     data_dir: str | None
     allows_code: bool
 
-    @classmethod
-    def of(cls, records: Sequence[Record]) -> "_Start":
-        """Reads it from the records up to the one that all was ready."""
-        request = records[0]["request"]
-        told = [read_event(record) for record in records if class_of(record) is Ready]
-        environments = [event.environment for event in told if isinstance(event, Ready)]
-        return cls(
-            recipe_name=request["recipe_name"],
-            tables=request["recipe"],
-            environment=environments[0] if environments else None,
-            data_dir=request.get("data_dir"),
-            allows_code=request.get("allows_code", False),
-        )
-
 
 def _read_starts(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, _Start], dict[str, str]]:
     """Returns what the journals begin with, and by id why others, whose figures are known, cannot be read."""
@@ -123,11 +105,13 @@ def _read_starts(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, _Start
     for run_id in run_ids:
         path = store.journal_path(run_id)
         try:
-            starts[run_id] = _Start.of(read_start(path))
+            result = read_run(path, read_start(path))
         except TrackingError as error:
             unreadable[run_id] = str(error)
-        except (RecipeError, KeyError, TypeError, AttributeError) as error:
-            unreadable[run_id] = str(damaged(path, f"is damaged: {describe(error)}"))
+            continue
+        asked = result.request
+        tables = to_tables(asked.recipe)
+        starts[run_id] = _Start(asked.recipe.name, tables, result.environment, asked.data_dir, asked.allows_code)
     return starts, unreadable
 
 

@@ -1,15 +1,14 @@
-"""Makes the runs of a sweep, one process each, and keeps what came of them."""
+"""Makes the runs of a sweep, one process each, keeps what came of them, and sets all of them side by side."""
 
 import dataclasses
-import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
-from tfbench.errors import DatasetError, DeviceError, RecipeError, TfbenchError
-from tfbench.recipe.devices import require_usable
-from tfbench.recipe.tables import require_code_allowed
+from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.errors import DatasetError, TfbenchError
 from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
     ARM_TAG,
@@ -17,54 +16,99 @@ from tfbench.records.sweep import (
     POINT_TAG,
     ROUND_TAG,
     SWEEP_TAG,
-    Arm,
     Cell,
     CellResult,
     SweepPlan,
+    add_values,
     estimate_seconds,
     list_cells,
     list_settings,
-    name_point,
     resolve_recipe,
 )
 from tfbench.runs.limits import RunLimits, RunOutcome
+from tfbench.runs.maker import RunMaker
 from tfbench.runs.requests import new_request
 from tfbench.runs.series import SeriesRun, make_runs
+from tfbench.store.briefs import typical_start_seconds
+from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog
+from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.observer import SweepObserver
-
-Execute = Callable[[RunRequest, RunLimits], RunOutcome]
+from tfbench.sweeps.plan import require_back_ends, require_machine_found
+from tfbench.sweeps.tasks import Task, find_results, find_standing
+from tfbench.sweeps.view import try_to_show
 
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class SweepEnd:
-    """How a sweep ended."""
+def make_sweep(
+    plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker: RunMaker, observer: SweepObserver
+) -> Swept:
+    """Makes the runs of a sweep that are missing, and sets all of them side by side.
 
-    num_cells: int
-    num_left: int  # not tried, for want of time or since it was stopped
-    was_interrupted: bool
-    results: dict[int, CellResult]
-    why_left: str = "the time budget is used up"
+    Args:
+        plan: Of the sweep.
+        opened: Its record, to be opened.
+        maker: Makes its runs.
+        observer: Told of those that were made before, of each that is made, and of the end.
 
-    @property
-    def num_failed(self) -> int:
-        """Runs that were tried and did not finish."""
-        return sum(result.outcome not in ("FINISHED", "SKIPPED") for result in self.results.values())
+    Raises:
+        RecipeError: An arm names a machine.
+        DeviceError: The back end of an arm is not installed.
+        DatasetError: There is no data for the first run; a new sweep leaves no record then.
+        TrackingError: The record cannot be written, or another process is at it.
+    """
+    require_machine_found(plan.arms, names_machines=False)
+    require_back_ends(plan)
+    with opened as log:
+        end = run_sweep(log, maker, observer)
+    return look_at(log.plan, end, maker)
 
 
-def run_sweep(
-    log: SweepLog,
-    execute: Execute,
-    observer: SweepObserver,
-    start_seconds: float | None = None,
-    *,
-    refine: Callable[[SweepLog], bool] = lambda log: False,
-    of: Sequence[Cell] | None = None,
-    made: Mapping[int, CellResult] | None = None,
+def make_task(
+    plan: SweepPlan, task: Task, maker: RunMaker, observer: SweepObserver, data_dir: str | None = None
 ) -> SweepEnd:
-    """Makes the runs of a sweep that its record does not have yet.
+    """Makes the runs of a task on this machine that its store does not have yet.
+
+    Args:
+        plan: Of the sweep.
+        task: One of it.
+        maker: Makes the runs, which are tracked where they are imported.
+        observer: Told of each.
+        data_dir: Where data is on this machine; None: where the plan has it.
+
+    Raises:
+        DatasetError: There is no data for the first run.
+        TrackingError: The store cannot be written to.
+    """
+    found = find_results(maker.store, plan, maker.store.run_ids())
+    own = {cell.number: found[cell.number] for cell in task.cells if cell.number in found}  # a store may have others'
+    log = SweepLog(None, dataclasses.replace(plan, data_dir=data_dir or plan.data_dir), own)
+    return run_sweep(log, maker, observer, task.cells)
+
+
+def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
+    """Sets the runs of a sweep side by side, here and in MLflow."""
+    problem = try_to_show(maker.store, plan, end.results, maker.tracker)
+    comparison = compare_sweep(maker.store, plan, end.results)
+    return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
+
+
+def _refine(log: SweepLog, store: Store) -> bool:
+    """Adds values to a sweep in between those at which the faster arm changes; says whether there were any."""
+    plan, limits = log.plan, log.plan.refinement
+    if limits is None:
+        return False
+    comparison, known = compare_sweep(store, plan, log.results), plan.variations[0].values
+    wanted = {value for arm in comparison.arms[1:] for value in refine(find_crossover(comparison, arm), limits.step)}
+    values = sorted(wanted - set(map(value_of, known)))[: limits.most - (len(known) - limits.num_first)]
+    if values:
+        log.extend(add_values(plan, values))
+    return bool(values)
+
+
+def run_sweep(log: SweepLog, maker: RunMaker, observer: SweepObserver, of: Sequence[Cell] | None = None) -> SweepEnd:
+    """Makes the runs of a sweep that it does not have yet.
 
     A run that fails, is killed for memory or time, or is refused is a result like any other; its point is not tried
     again in later rounds. The sweep ends early when a signal asks for it, or when the next run would go beyond the time
@@ -72,12 +116,9 @@ def run_sweep(
 
     Args:
         log: The sweep's open record.
-        execute: Makes one run within limits, as `execute_run` does.
+        maker: Makes the runs.
         observer: Told what happens.
-        start_seconds: As of `estimate_seconds`.
-        refine: Called when all runs are made; extends the record by more, and says whether it did.
-        of: The runs that are to be there in the end; None: all.
-        made: The results that stand, by the numbers of their cells; None: all that the record has.
+        of: The runs that are to be there in the end; None: all, and those that a refinement adds.
 
     Raises:
         DatasetError: There is no data for the first run, so that none would have any.
@@ -86,7 +127,7 @@ def run_sweep(
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
     varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
     cells, cell = (list_cells(plan) if of is None else of), Cell(0, 0, 0, 0)  # the latter is under way
-    known = dict(log.results if made is None else made)
+    known, start_seconds = find_standing(plan, log.results, maker.store), typical_start_seconds(maker.store)
 
     def find_left() -> list[Cell]:
         return [one for one in cells if one.number not in known]
@@ -100,7 +141,7 @@ def run_sweep(
         nonlocal cells, cell
         while True:
             left = find_left()
-            if not left and refine(log):
+            if not left and of is None and _refine(log, maker.store):
                 observer.extend(log.plan)
                 cells = list_cells(log.plan)
                 left = find_left()
@@ -134,7 +175,13 @@ def run_sweep(
         is_first = not any(result.run_id for result in log.results.values())
         return isinstance(error, DatasetError) and is_first and not varies_data
 
-    runs = make_runs(next_run, lambda request, label: execute(request, limits), tell=tell, ends_all=ends_all)
+    def execute(request: RunRequest, label: str) -> RunOutcome:
+        return maker.make(request, observer, limits)
+
+    try:
+        runs = make_runs(next_run, execute, tell=tell, ends_all=ends_all)
+    finally:
+        observer.stop()
     return SweepEnd(
         num_cells=len(cells),
         num_left=len(find_left()),
@@ -165,40 +212,6 @@ def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
         ROUND_TAG: str(cell.round_number),
     }
     return dataclasses.replace(request, name=f"{request.name}-r{cell.round_number}", data_dir=plan.data_dir, tags=tags)
-
-
-def check_points(plan: SweepPlan) -> None:
-    """Builds the recipe of every point, so that a value that cannot be is told before anything runs.
-
-    So is one that names a function outside of tfbench, if that was not allowed. Of devices that are all named, it is
-    told, too, whether they can be used and the batch divides among them.
-
-    Raises:
-        RecipeError: Naming every point that cannot be; what is wrong with an arm whatever the setting, once.
-    """
-    settings, found = list_settings(plan), dict[tuple[str, str], list[str]]()  # by arm at all points, and problem
-    for setting, arm in itertools.product(settings, plan.arms):
-        point = name_point(plan, setting, arm)
-        for line in _find_problems(plan, setting, arm):
-            is_named = line.startswith(f"{point}: ")
-            place = (name_point(plan, {}, arm) if is_named else "", line.removeprefix(point) if is_named else line)
-            found.setdefault(place, []).append(point if is_named else "")
-    problems: list[str] = []
-    for (everywhere, problem), points in found.items():
-        is_of_arm = len(points) == len(settings) > 1  # whatever the setting
-        problems += [f"{point}{problem}" for point in ([everywhere] if is_of_arm else dict.fromkeys(points))]
-    if problems:
-        raise RecipeError("\n".join(problems))
-
-
-def _find_problems(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> list[str]:
-    try:
-        recipe = resolve_recipe(plan, setting, arm)
-        require_code_allowed(recipe, allows_code=plan.allows_code)
-        require_usable(recipe.distribution, recipe.training)
-    except (RecipeError, DeviceError) as error:
-        return str(error).splitlines()
-    return []
 
 
 def _find_failure(cell: Cell, cells: Sequence[Cell], known: Mapping[int, CellResult]) -> str:

@@ -2,17 +2,15 @@
 
 import collections
 import dataclasses
-from collections.abc import Callable
 
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
 from tfbench.records.sweep import CellResult, SweepPlan
+from tfbench.report.run.sections import bring_it_there
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.curves import find_curves
-from tfbench.tracking.tracker import SweepFigures, TrackedSweep, Tracker
-
-MakeTracker = Callable[[str, str], Tracker]  # tracking URI, experiment
+from tfbench.tracking.tracker import MakeTracker, SweepFigures, TrackedSweep, Tracker
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,11 +63,11 @@ def find_shown_sweep(
             "makes those that are missing."
         )
     if not places:
-        raise _not_there(store, plan, len(run_ids))
+        raise _not_there(store, plan, len(run_ids), None)
     ((uri, experiment), _) = places.most_common(1)[0]
     tracked = show_sweep(store, plan, results, make_tracker(uri, experiment))
     if not tracked.run_ids:
-        raise _not_there(store, plan, len(run_ids))
+        raise _not_there(store, plan, len(run_ids), None if uri == store.tracking_uri else uri)
     absent = run_ids - tracked.run_ids
     elsewhere = sum(
         (state.tracking_uri, state.experiment) != (uri, experiment)
@@ -86,8 +84,8 @@ def find_shown_sweep(
     )
 
 
-def _not_there(store: Store, plan: SweepPlan, num_runs: int) -> TrackingError:
+def _not_there(store: Store, plan: SweepPlan, num_runs: int, server: str | None) -> TrackingError:
     return TrackingError(
-        f"sweep {plan.sweep_id}: none of its {num_runs} runs is in MLflow. `{store.command('recover')}` brings them "
-        f"there, and `{store.command('recover', '--all')}` if MLflow's database was made new."
+        f"sweep {plan.sweep_id}: none of its {num_runs} runs is in MLflow. `{bring_it_there(store.root, server)}` "
+        f"brings them there, and `{bring_it_there(store.root, server)} --all` if MLflow's database was made new."
     )

@@ -6,7 +6,7 @@ A store keeps them without their passwords (`wording.without_secrets`): who goes
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from tfbench.errors import TrackingError
 from tfbench.wording import without_secrets
@@ -37,7 +37,7 @@ def require_address(tracking_uri: str) -> None:
         )
     if is_server(tracking_uri):
         _require_server(tracking_uri)
-    if (is_server(tracking_uri) or is_database_server(tracking_uri)) and not _FORM.fullmatch(tracking_uri):
+    if is_elsewhere(tracking_uri) and not _FORM.fullmatch(tracking_uri):
         raise _no_address(scheme)
 
 
@@ -49,6 +49,11 @@ def is_server(tracking_uri: str) -> bool:
 def is_database_server(tracking_uri: str) -> bool:
     """Says whether an address is one of a database that is no file, which MLflow can write to without a server."""
     return _scheme(tracking_uri) in ("postgresql", "mysql", "mssql")
+
+
+def is_elsewhere(tracking_uri: str) -> bool:
+    """Says whether an address is one of what may not answer."""
+    return is_server(tracking_uri) or is_database_server(tracking_uri)
 
 
 def database_of(tracking_uri: str) -> Path | None:
@@ -76,22 +81,6 @@ def find_named(tracking_uri: str, named: Iterable[str | None]) -> str:
         "your MLflow password or token would go along. If you trust it, name it with --tracking-uri "
         f"{shown}, or in MLFLOW_TRACKING_URI{_with_password(shown)}."
     )
-
-
-def require_artifact_place(artifact_uri: str, tracking_uri: str) -> None:
-    """Refuses a place for a run's files that a database or a server names, and that is not of its own kind.
-
-    Raises:
-        TrackingError: It is another server, which would get the user's token, or a folder that MLflow does not make.
-    """
-    parts = urlsplit(artifact_uri)
-    if parts.scheme in ("http", "https", "mlflow-artifacts"):
-        if parts.netloc and _host(parts.netloc) != _host(urlsplit(tracking_uri).netloc):
-            raise TrackingError(f"{without_secrets(artifact_uri)}: files of a run would go to another server than it.")
-    elif parts.scheme in ("", "file"):
-        folder = Path(unquote(parts.path))
-        if not re.fullmatch(r".*/\w{32}/artifacts/?", str(folder)):
-            raise TrackingError(f"{folder}: is where MLflow has the files of a run, and is no folder of a run's files.")
 
 
 def _place(uri: str) -> tuple[str, ...] | Path:

@@ -3,7 +3,7 @@
 import contextlib
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,41 +15,34 @@ from tfbench.wording import command_line
 OPEN_SECONDS = 20.0  # MLflow's own patience with a locked database
 
 
-def finish_template(template: Path, artifacts: Path) -> None:
-    """Makes a migrated, still empty database ready to be copied into a store.
+def create(database: Path, artifacts: Path, make: Callable[[Path], None]) -> None:
+    """Makes a database, unless another process was faster.
+
+    It appears under its name in one step: a process that is killed on the way leaves nothing that is taken for a
+    database, and processes that start at once do not meet half of one. What SQLite kept beside a database that was
+    deleted goes first: its unfinished writes would be put into the new one.
 
     Args:
-        template: A database that MLflow made and that nobody has open.
+        database: Where it is wanted.
         artifacts: Where MLflow's own "Default" experiment will keep its files.
-
-    Raises:
-        sqlite3.Error: The file is no database of MLflow.
-    """
-    with contextlib.closing(sqlite3.connect(template)) as connection:
-        connection.execute("UPDATE experiments SET artifact_location = ?", [artifacts.absolute().as_uri()])
-        connection.commit()
-        # With a rollback journal, a reader in MLflow's user interface holds a writer up for a tenth of a second.
-        connection.execute("PRAGMA journal_mode = WAL")
-
-
-def publish(template: Path, database: Path) -> None:
-    """Copies a finished template to where the database is wanted, unless another process was faster.
-
-    The database appears under its name in one step: a process that is killed on the way leaves nothing that is taken
-    for a database, and processes that start at once do not meet half of one. What SQLite kept beside a database that
-    was deleted goes first: its unfinished writes would be put into the new one.
+        make: Has MLflow make one at a path, and close it.
 
     Raises:
         OSError: The folder cannot be written to.
-        sqlite3.Error: What was copied is damaged.
+        sqlite3.Error: What was made is no database of MLflow.
     """
     with locked(database.parent / ".init.lock"):
         for part in database.parent.glob(f"{database.name}.*.part"):
             shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
         if not database.exists():
             with replacing(database) as part:
-                shutil.copyfile(template, part)
-                _check_integrity(part, mode="immutable=1")  # what SQLite has beside it is not looked at
+                make(part)
+                with contextlib.closing(sqlite3.connect(part)) as connection:
+                    connection.execute("UPDATE experiments SET artifact_location = ?", [artifacts.absolute().as_uri()])
+                    connection.commit()
+                    # With a rollback journal, a reader in MLflow's user interface holds a writer up for a tenth of a
+                    # second.
+                    connection.execute("PRAGMA journal_mode = WAL")
                 for beside in ("-wal", "-shm", "-journal"):
                     database.with_name(database.name + beside).unlink(missing_ok=True)
 
@@ -57,7 +50,7 @@ def publish(template: Path, database: Path) -> None:
 def relocate(database: Path, artifacts: Path) -> None:
     """Has a store's database look for files where the store is now: MLflow keeps absolute paths, and stores are moved.
 
-    The store's place before is that of MLflow's own "Default" experiment, which `finish_template` set.
+    The store's place before is that of MLflow's own "Default" experiment, which `create` set.
 
     Raises:
         sqlite3.Error: It is no database of MLflow, or cannot be written to.
@@ -85,7 +78,10 @@ def require_whole(database: Path) -> None:
     """
     try:
         if database.is_file():
-            _check_integrity(database)
+            with _open(database) as connection:
+                (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(" ".join(str(found).replace("*** in database main ***", "").split()))
     except sqlite3.OperationalError as error:  # held by another process, not permitted, a disk that fails
         raise TrackingError(
             f"{database}: cannot be read: {error}. Make sure that no other process keeps it, and that you may read and "
@@ -97,13 +93,6 @@ def require_whole(database: Path) -> None:
             f"files {database.name}-* beside it away, and `{command_line('recover', '--all', store=database.parent)}` "
             "makes it anew."
         ) from error
-
-
-def _check_integrity(database: Path, *, mode: str = "mode=rw") -> None:
-    with _open(database, mode) as connection:
-        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if found != "ok":
-        raise sqlite3.DatabaseError(" ".join(str(found).replace("*** in database main ***", "").split()))
 
 
 def check(database: Path) -> None:
@@ -128,7 +117,7 @@ def experiment_ids(database: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _open(database: Path, mode: str = "mode=rw") -> Iterator[sqlite3.Connection]:
-    uri = f"file:{quote(str(database.absolute()))}?{mode}"  # rw: falls back to reading, but never makes a file
+def _open(database: Path) -> Iterator[sqlite3.Connection]:
+    uri = f"file:{quote(str(database.absolute()))}?mode=rw"  # rw: falls back to reading, but never makes a file
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=OPEN_SECONDS)) as connection:
         yield connection

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
-from tfbench.recipe.tables import THREADS
+from tfbench.recipe.keys import THREADS
 from tfbench.records.sweep import BATCH_KEY, ROUND_TAG, SWEEP_TAG, SweepPlan
 from tfbench.tracking.mlflow_view import (
     BATCH_SIZE,

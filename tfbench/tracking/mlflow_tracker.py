@@ -2,11 +2,9 @@
 
 import contextlib
 import dataclasses
-import shutil
+import functools
 import tempfile
-import threading
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,25 +14,28 @@ from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database, fields, mlflow_sweep, mlflow_view
-from tfbench.tracking.address import database_of, is_database_server, require_address, require_artifact_place
-from tfbench.tracking.mlflow_calls import Calls
+from tfbench.tracking.address import database_of, is_database_server, require_address
+from tfbench.tracking.mlflow_calls import explained, require_database_server, set_up_mlflow
 from tfbench.tracking.mlflow_runs import RUN_TAG, create_run, search_run
 from tfbench.tracking.mlflow_view import OVERVIEW
 from tfbench.tracking.mlflow_writes import (
     end_of,
     log_files,
     log_whole,
-    make_template,
+    make_database,
     metrics_at,
     milliseconds,
     write_view,
 )
-from tfbench.tracking.tracker import SweepFigures, TrackedSweep
+from tfbench.tracking.tracker import SweepFigures, TrackedSweep, describe_recovery
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Experiment, Run, RunInfo
+
+_BYTES_PER_SECOND = 2**20  # of files, on a slow line
+_SECONDS_PER_RUN = 1.0  # of a sweep, each of which takes a call
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -46,7 +47,6 @@ class _Progress:
     tags: dict[str, str]
     info: "RunInfo"
     epochs: int = 0
-    figures: dict[str, float] = dataclasses.field(default_factory=dict)  # of the whole run
 
     @property
     def is_deleted(self) -> bool:
@@ -61,62 +61,57 @@ class MlflowTracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where it is noted which MLflow run stands for which run.
-        patience_seconds: For a server that does not answer, two or more; None: what MLflow's own variables say, else
-            `mlflow_calls.DEFAULT_PATIENCE_SECONDS`.
-        tell: Called, from another thread, with what is waited for.
+        on_ask: Called when the server is about to be asked, with the seconds that its answers may take beyond its
+            patience.
 
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
     """
 
     def __init__(
-        self,
-        tracking_uri: str,
-        experiment: str,
-        store: Store,
-        *,
-        patience_seconds: float | None = None,
-        tell: Callable[[str], None] | None = None,
+        self, tracking_uri: str, experiment: str, store: Store, *, on_ask: Callable[[float], None] | None = None
     ) -> None:
         require_address(tracking_uri)
         self._database = database_of(tracking_uri)
         self._uri = f"sqlite:///{self._database}" if self._database else tracking_uri
         self._experiment = experiment
         self._store = store
-        self._calls = Calls(self._uri, patience_seconds, tell)
-        named = () if tracking_uri == store.tracking_uri else ("--tracking-uri", without_secrets(tracking_uri))
-        command = store.command("recover", *named)
-        self._recover = f"What was measured is safe in the journal; `{command}` brings MLflow up to date later."
-        self._lock = threading.Lock()
-        self._template: Path | None = None
+        self._on_ask = on_ask
+        self._recover = describe_recovery(tracking_uri, store)
         self._client: MlflowClient | None = None
         self._experiment_id: str | None = None
         self._progress: dict[str, _Progress] = {}
-        self._doubtful: set[str] = set()  # runs that MLflow may have twice
 
     def prepare(self) -> None:
-        """Imports MLflow and connects; a database that is not there yet is made outside of the store."""
-        with self._lock, self._errors(""):  # whoever calls knows what it means that nothing answers
-            self._prepare()
+        """Imports MLflow and connects; a database that is not there yet is not made."""
+        with self._asking(""):  # whoever calls knows what it means that nothing answers
+            if not self._database or self._database.exists():
+                self._connected().get_experiment_by_name(self._experiment)
 
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
         """Brings the MLflow run up to `result`, creating it first; sends only what was not sent before."""
-        with self._lock, self._errors():
+        with self._asking():
             return self._update(result, summary).run
 
-    def finish(self, result: RunResult, summary: Summary, files: Path) -> TrackedRun:
-        """Brings the MLflow run up to `result`, ends it with the run's own status, and adds all files below `files`."""
-        with self._lock, self._errors():
-            progress = self._update(result, summary)
-            if not progress.is_deleted:
-                ended = milliseconds(end_of(result))
-                if result.request.run_id in self._doubtful:
-                    search_run(self._connected(), progress.run.experiment_id, result.request.run_id)
-                # Before the files: the status is true even if the files cannot be stored.
-                self._connected().set_terminated(progress.run.run_id, status=result.status, end_time=ended)
-                require_artifact_place(progress.info.artifact_uri, self._uri)
-                log_files(self._connected(), progress.info, files)
-            return progress.run
+    def finish(self, result: RunResult, files: Path) -> None:
+        """Ends the MLflow run that was brought up to `result` with the run's own status, and adds files to it.
+
+        Args:
+            result: A run that is over.
+            files: Folder, of which all is added.
+        """
+        size = sum(path.stat().st_size for path in files.rglob("*") if path.is_file())
+        run_id = result.request.run_id
+        progress = self._progress[run_id]
+        with self._asking(more=size / _BYTES_PER_SECOND):
+            if progress.is_deleted:
+                return
+            if not self._database:  # at which a call that was given up may have made a second run since
+                search_run(self._connected(), progress.run.experiment_id, run_id)
+            # Before the files: the status is true even if the files cannot be stored.
+            ended = milliseconds(end_of(result))
+            self._connected().set_terminated(progress.run.run_id, status=result.status, end_time=ended)
+            log_files(self._connected(), progress.info, files)
 
     def log_report(
         self,
@@ -136,9 +131,8 @@ class MlflowTracker:
             created: When it was made, seconds since 1970.
             params: What it is of, in the columns of runs.
         """
-        with self._lock, self._errors("The report itself is written; `tfbench report` tries again."):
-            self._prepare()
-            self._publish()
+        more = sum(map(len, files.values())) / _BYTES_PER_SECOND
+        with self._asking("The report itself is written; `tfbench report` tries again.", more):
             client, experiment_id = self._connected(), self._resolve_experiment()
             known = f"attributes.run_name = '{name}' AND tags.`tfbench.report` = 'true'"
             own = {"tfbench.report": "true", "mlflow.source.name": "tfbench", fields.COLOR_TAG: fields.REPORT_COLOR}
@@ -153,7 +147,6 @@ class MlflowTracker:
             note = mlflow_view.report_note(experiment_id, run_id, files)
             new = {key: value for key, value in (params or {}).items() if key not in run.data.params}
             log_whole(self._connected(), run_id, params=new, tags={**marked, "mlflow.note.content": note})
-            require_artifact_place(run.info.artifact_uri, self._uri)
             with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
                 for file_name, content in files.items():
                     (Path(folder) / file_name).write_bytes(content)
@@ -167,10 +160,9 @@ class MlflowTracker:
         Nothing is written where no run of it is.
         """
         again = self._store.command("ui", "--sweep", plan.sweep_id)
-        with self._lock, self._errors(f"Nothing measured is lost; `{again}` tries again."):
+        num_runs = sum(len(curve.run_ids) for curve in figures.curves)
+        with self._asking(f"Nothing measured is lost; `{again}` tries again.", num_runs * _SECONDS_PER_RUN):
             is_there = not self._database or self._database.exists()
-            if is_there:
-                self._prepare()
             experiment = self._find_experiment() if is_there else None
             if experiment is None:
                 return TrackedSweep(experiment_id="", run_ids=frozenset())
@@ -178,38 +170,18 @@ class MlflowTracker:
             run_ids = mlflow_sweep.write_sweep(self._connected(), experiment, plan, figures)
             return TrackedSweep(experiment_id=experiment_id, run_ids=run_ids)
 
-    def _prepare(self) -> None:
-        if self._client or self._template:
-            return
-        self._calls.set_up()
-        if self._database and not self._database.exists():
-            self._make_template(self._database)
-        else:
-            self._connected().get_experiment_by_name(self._experiment)
-
-    def _make_template(self, wanted: Path) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="tfbench-"))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # a refused run never needs it
-        self._template = make_template(folder, wanted.parent / "artifacts")
-
-    def _publish(self) -> None:
-        """Puts the database that was made outside of the store into it."""
-        if self._template and self._database:
-            if not self._template.is_file():  # a cleaner of temporary files came by
-                self._make_template(self._database)
-            database.publish(self._template, self._database)
-            self._template = None
-
     def _connected(self) -> "MlflowClient":
         if self._client is None:
             from mlflow import MlflowClient
 
             if self._database:
+                if not self._database.exists():
+                    make_database(self._database)
                 database.check(self._database)
                 if self._database == self._store.database.absolute():
                     database.relocate(self._database, self._store.artifacts)
             elif is_database_server(self._uri):
-                self._calls.require_database_server()
+                require_database_server(self._uri)
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
         return self._client
 
@@ -218,7 +190,6 @@ class MlflowTracker:
         if progress.is_deleted:
             return progress
         figures = fields.summary_metrics(summary) if summary else {}
-        figures = {name: value for name, value in figures.items() if progress.figures.get(name) != value}
         metrics = metrics_at(figures, timestamp=milliseconds(end_of(result)))
         for epoch in result.epochs[progress.epochs :]:
             at = milliseconds(epoch.finished_at)
@@ -229,15 +200,12 @@ class MlflowTracker:
             tags.pop(fields.COLOR_TAG, None)
         log_whole(self._connected(), progress.run.run_id, metrics=metrics, params=params, tags=tags)
         progress.epochs = len(result.epochs)
-        progress.figures |= figures
         progress.params |= params.keys()
         progress.tags |= tags
         return progress
 
     def _attach(self, result: RunResult) -> _Progress:
         """Finds the MLflow run that stands for a result, or creates it."""
-        self._prepare()
-        self._publish()
         run_id = result.request.run_id
         run = self._find(run_id) or self._create(result)
         uri, experiment_id = without_secrets(self._uri), run.info.experiment_id
@@ -264,17 +232,12 @@ class MlflowTracker:
             else:
                 # A database that was made anew may give an old id to another run.
                 if run.data.tags.get(RUN_TAG) == run_id:
-                    self._doubtful.add(run_id)  # who made it may have been killed before he looked for another
                     return run
         return search_run(client, self._resolve_experiment(), run_id)
 
     def _create(self, result: RunResult) -> "Run":
         client, experiment_id, run_id = self._connected(), self._resolve_experiment(), result.request.run_id
-
-        def find() -> "Run | None":
-            self._doubtful.add(run_id)
-            return search_run(client, experiment_id, run_id)
-
+        find = functools.partial(search_run, client, experiment_id, run_id)
         at, name = milliseconds(result.request.created), fields.run_name(result)
         return create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, name)
 
@@ -312,5 +275,10 @@ class MlflowTracker:
             "name another one with --experiment."
         )
 
-    def _errors(self, remedy: str | None = None) -> contextlib.AbstractContextManager[None]:
-        return self._calls.errors(self._recover if remedy is None else remedy)
+    @contextlib.contextmanager
+    def _asking(self, remedy: str | None = None, more: float = 0.0) -> Iterator[None]:
+        with explained(self._uri, self._recover if remedy is None else remedy):
+            set_up_mlflow()
+            if self._on_ask:
+                self._on_ask(more)
+            yield

@@ -88,15 +88,13 @@ def write_view(client: "MlflowClient", experiment: "Experiment", view: View) -> 
                 raise
 
 
-def make_template(folder: Path, artifacts: Path) -> Path:
-    """Makes a migrated, empty database in a folder of its own, where nobody else can meet it half done."""
+def make_database(path: Path) -> None:
+    """Makes a migrated, empty database for a store, unless another process was faster."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    template = folder / "mlflow.db"
     make_store: Any = SqlAlchemyStore  # has no types
-    make_store(f"sqlite:///{template}", folder.as_uri()).engine.dispose()
-    database.finish_template(template, artifacts)
-    return template
+    artifacts = path.parent / "artifacts"
+    database.create(path, artifacts, lambda part: make_store(f"sqlite:///{part}", artifacts.as_uri()).engine.dispose())
 
 
 def end_of(result: RunResult) -> float:

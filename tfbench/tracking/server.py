@@ -58,14 +58,6 @@ def choose_port(wanted: int | None, host: str = HOST) -> int:
     )
 
 
-def normal_host(host: str) -> str:
-    """Returns an address to listen on as it is known here: "0" and others like it mean all of them."""
-    with contextlib.suppress(OSError, TypeError, ValueError):  # what can be no name is said when it is listened on
-        if socket.gethostbyname(host or "no address") == _ALL_ADDRESSES:
-            return _ALL_ADDRESSES
-    return host
-
-
 def is_loopback(host: str) -> bool:
     """Says whether nobody but this machine reaches what listens on an address, or name, of it."""
     return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
@@ -74,28 +66,6 @@ def is_loopback(host: str) -> bool:
 def public_name(host: str) -> str:
     """Returns by which name another machine finds what listens on an address."""
     return socket.gethostname() if host == _ALL_ADDRESSES else host
-
-
-@contextlib.contextmanager
-def serve_on(store: Store, wanted: int | None, host: str = HOST) -> "Iterator[tuple[subprocess.Popen[bytes], int]]":
-    """Runs MLflow's server as `serve` does, on the port that `choose_port` returns, which is given, too.
-
-    A server takes seconds until it listens: where somebody else took the port meanwhile, the next one is taken.
-
-    Raises:
-        TrackingError: As of either.
-    """
-    with contextlib.ExitStack() as stack:
-        while True:
-            port = choose_port(wanted, host)
-            try:
-                process = stack.enter_context(serve(store, port, host))
-            except TrackingError:
-                if wanted is not None or _is_free(port, host):
-                    raise
-            else:
-                break
-        yield process, port
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ def _run(record: dict[str, Any], journal: Journal, ledger: Ledger, start: thread
             from tfbench.worker.profile.job import run_profile as measure
         else:
             from tfbench.worker.benchmark import run_benchmark as measure
-        with backends.current().placement.lost_workers_named():
+        with backends.current().lost_workers_named():
             measure(request, journal, ledger, wait_for_start)
     except _Stopped:
         _record_ledger(journal, ledger)
@@ -109,7 +109,7 @@ def _find_exhaustion(error: BaseException | None) -> str | None:
 
     backend = backends.current()
     while error is not None and backend.name in sys.modules:  # else it was not the framework's
-        if isinstance(error, Exception) and (reason := backend.memory.explain_exhaustion(error)):
+        if isinstance(error, Exception) and (reason := backend.explain_exhaustion(error)):
             return reason
         error = error.__cause__ or error.__context__
     return None

@@ -91,35 +91,16 @@ def build_compiled_model(
     """
     from tfbench.worker import objective, optimizer
 
-    num_replicas = num_replicas or backends.current().placement.count_replicas()
+    num_replicas = num_replicas or backends.current().count_replicas()
     spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
     model = build_model(config, spec, allows_code=allows_code)
     is_own = registry.is_code(config.name) or config.name in _OWN
     if is_own and (problem := foreign_model.find_second_scaling(model, spec)):
         warnings.warn(problem, Notice, stacklevel=2)
-    is_compiled = model.compiled
-    is_probable = False
-    if is_compiled:
-        _require_own_training(model, given)
-        optimizer.require_same_clipping(model.optimizer, num_replicas)
-        if splits is not None:
-            _build_variables(model, splits, spec, config)
-    else:
-        if problem := find_unfit_loss(spec, training):
-            raise RecipeError(problem)
-        is_probable = is_own and spec.num_classes is not None and objective.gives_probabilities(model)
-        if is_probable:
-            warnings.warn(_PROBABILITIES, Notice, stacklevel=2)
-        model = objective.apply_head(model, training, is_probable=is_probable)
-    if lacking := find_lacking(
-        training.backend, carries_state=bool(backends.current().variables.carried_states(model))
-    ):
-        raise RecipeError("\n".join(lacking))  # of a network whose options do not tell
     if beside is not None and {id(weight) for weight in model.weights} & {id(weight) for weight in beside.weights}:
         raise RecipeError(
             f"model.name: {config.name} returns the same weights twice. Expected: new ones at every call."
         )
-    steps_per_epoch = count_steps_per_epoch(spec.train_samples, training.global_batch_size)
     compiles = training.compiler_used in _JIT_COMPILERS
     # Only TensorFlow has to be told: the others do operation after operation where nothing compiles them.
     runs_eagerly = training.backend == "tensorflow" and training.compiler_used == "eager"
@@ -128,7 +109,11 @@ def build_compiled_model(
         "run_eagerly": runs_eagerly,
         "steps_per_execution": training.steps_per_execution,
     }
-    if is_compiled:
+    if model.compiled:
+        _require_own_training(model, given)
+        optimizer.require_same_clipping(model.optimizer, num_replicas)
+        if splits is not None:
+            _build_variables(model, splits, spec, config)
         if model.run_eagerly and not runs_eagerly and training.backend == "tensorflow":
             raise RecipeError(
                 f"model.name: {config.name} comes compiled with run_eagerly = True. Use --set training.compiler=eager, "
@@ -137,6 +122,13 @@ def build_compiled_model(
         for name, value in how.items():
             setattr(model, name, value)
     else:
+        if problem := find_unfit_loss(spec, training):
+            raise RecipeError(problem)
+        is_probable = is_own and spec.num_classes is not None and objective.gives_probabilities(model)
+        if is_probable:
+            warnings.warn(_PROBABILITIES, Notice, stacklevel=2)
+        model = objective.apply_head(model, training, is_probable=is_probable)
+        steps_per_epoch = count_steps_per_epoch(spec.train_samples, training.global_batch_size)
         model.compile(
             optimizer=optimizer.build_optimizer(
                 training.optimizer,
@@ -149,6 +141,8 @@ def build_compiled_model(
             metrics=objective.build_metrics(training),
             **how,
         )
+    if lacking := find_lacking(training.backend, carries_state=bool(backends.current().carried_states(model))):
+        raise RecipeError("\n".join(lacking))  # of a network whose options do not tell
     if (bool(model.jit_compile), bool(model.run_eagerly)) != (compiles, runs_eagerly):  # Keras only warns, in Python
         names = ", ".join(layer.name for layer in model.layers if not layer.supports_jit) or "the model"
         other = next(one for one in COMPILERS[training.backend] if one not in _JIT_COMPILERS)

@@ -1,6 +1,8 @@
 """What is made of a trained model: evaluations, predictions, the model's own file and picture."""
 
+import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,34 +10,32 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench import backends
-from tfbench.datasets.sources.splits import Splits
 from tfbench.models.structure.foreign_model import can_evaluate, comes_compiled
-from tfbench.recipe.sections import OutputConfig, Recipe
+from tfbench.recipe.sections import OutputConfig
 from tfbench.records.journal import Journal, files_folder
-from tfbench.records.run import Evaluation, Predictions, RunRequest
+from tfbench.records.run import Evaluation, Predictions
 from tfbench.records.whole_files import replacing
 from tfbench.schema import to_plain
-from tfbench.worker.training import build_evaluation_dataset, evaluate
+from tfbench.worker.prepared import Prepared
+from tfbench.worker.training import evaluate
 
 MODEL_FILE = "model.keras"
 PICTURE_FILE = "model.png"
 _DRAWING_NEEDS = "pydot or Graphviz is missing. pip install pydot, and install the system's package graphviz"
 
 
-def evaluate_trained(request: RunRequest, splits: Splits, model: Any, journal: Journal) -> None:
+def evaluate_trained(prepared: Prepared) -> None:
     """Evaluates a trained model beyond its last validation, as far as the data and the recipe ask for it.
 
-    Args:
-        request: Its recipe says how, and which predictions are to be kept.
-        splits: A test split is evaluated, and several views of the validation samples if the data has them.
-        model: Trained and compiled.
-        journal: Receives "stage", "evaluation" and "predictions" records.
+    A test split is evaluated, and several views of the validation samples if the data has them. The journal receives
+    "stage", "evaluation" and "predictions" records.
     """
-    recipe, output = request.recipe, request.recipe.output
+    splits, model, journal = prepared.splits, prepared.model, prepared.journal
+    output = prepared.request.recipe.output
     if splits.test is not None and can_evaluate(model):
         journal.append("stage", name="evaluating the test split")
         start = time.perf_counter()
-        found = evaluate(request, model, splits, "test")
+        found = evaluate(prepared, "test")
         _append(journal, "test", splits.test.num_samples, start, found.get("loss"), found.get("accuracy"))
     wants_predictions = output.num_predictions or output.per_class_accuracy
     if not (wants_predictions or splits.spec.views > 1):
@@ -48,12 +48,12 @@ def evaluate_trained(request: RunRequest, splits: Splits, model: Any, journal: J
     if splits.spec.views > 1:
         journal.append("stage", name=f"evaluating {splits.spec.views} views")
         start = time.perf_counter()
-        loss, accuracy = _evaluate_views(recipe, splits, model)
+        loss, accuracy = _evaluate_views(prepared)
         _append(journal, "multiview", splits.validation.num_samples, start, loss, accuracy)
     if wants_predictions:
         journal.append("stage", name="predicting")
-        dataset = build_evaluation_dataset(request, splits, "validation")
-        logits = model.predict(backends.current().feeding.without_targets(dataset), verbose=0)
+        dataset = prepared.build_evaluation_batches()
+        logits = model.predict(backends.current().without_targets(dataset), verbose=0)
         labels = splits.validation.labels().reshape(-1)
         predictions = summarize_predictions(labels, np.argmax(logits, axis=-1), output, num_classes=num_classes)
         journal.append("predictions", predictions=to_plain(predictions))
@@ -82,18 +82,16 @@ def summarize_predictions(
     return Predictions(**values)
 
 
-def write_model_files(output: OutputConfig, model: Any, journal: Journal) -> None:
+def write_model_files(prepared: Prepared) -> None:
     """Saves the model and draws its graph, as far as the recipe asks for it; what cannot be done becomes a note."""
+    output, model, journal = prepared.request.recipe.output, prepared.model, prepared.journal
     folder = files_folder(journal.path)
     if output.saves_model:
         journal.append("stage", name="saving the model")
-        problem = _save(model, folder / MODEL_FILE)
-        if problem:
+        if problem := _write(folder / MODEL_FILE, lambda part: _save(model, part)):
             journal.append("note", text=f"the model was not saved: {problem}.")
-    if output.draws_model:
-        problem = _draw(model, folder / PICTURE_FILE)
-        if problem:
-            journal.append("note", text=f"the model's graph was not drawn: {problem}.")
+    if output.draws_model and (problem := _write(folder / PICTURE_FILE, lambda part: _draw(model, part))):
+        journal.append("note", text=f"the model's graph was not drawn: {problem}.")
 
 
 def _gives_classes(model: Any, num_classes: int) -> bool:
@@ -111,19 +109,18 @@ def _append(
     journal.append("evaluation", evaluation=to_plain(record))
 
 
-def _evaluate_views(recipe: Recipe, splits: Splits, model: Any) -> tuple[float, float]:
+def _evaluate_views(prepared: Prepared) -> tuple[float, float]:
     """Returns -log of the label's mean probability over the views, averaged, and the accuracy of the mean."""
     from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilities
 
-    batch_size = recipe.training.validation_batch_size or recipe.training.global_batch_size
-    feeding = backends.current().feeding
+    backend, splits, model = backends.current(), prepared.splits, prepared.model
     is_probable = isinstance(model.loss, ProbabilityCrossEntropy) or getattr(model, "is_probable", False)
     if comes_compiled(model):
         is_probable = gives_probabilities(model)
     total: Any = 0.0
     for view in range(splits.spec.views):
-        dataset = feeding.build_validation_dataset(splits, batch_size=batch_size, view=view)
-        outputs = model.predict(feeding.without_targets(dataset), verbose=0)
+        dataset = backend.build_validation_dataset(splits, batch_size=prepared.evaluation_batch_size, view=view)
+        outputs = model.predict(backend.without_targets(dataset), verbose=0)
         total = total + (outputs / outputs.sum(axis=-1, keepdims=True) if is_probable else _softmax(outputs))
     mean = total / splits.spec.views
     labels = splits.validation.labels()
@@ -136,8 +133,21 @@ def _softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
 
-def _save(model: Any, path: Path) -> str | None:
-    """Writes the model as a `.keras` file, whole or not at all; returns what was in the way."""
+def _write(path: Path, write: Callable[[Path], None]) -> str:
+    """Writes a file, whole or not at all; returns what was in the way; "": nothing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part:
+            write(part)
+    except ImportError as error:
+        return str(error)
+    except Exception as error:  # disk, a user's layer that cannot be serialised; pydot raises its own kinds
+        return f"{path}: {error}"
+    return ""
+
+
+def _save(model: Any, path: Path) -> None:
+    """Writes the model as a `.keras` file."""
     import keras
 
     plain = model
@@ -145,27 +155,14 @@ def _save(model: Any, path: Path) -> str | None:
         # As a plain model: one with heads is of a class that only tfbench has, and a file need not know them.
         (inputs,), (outputs,) = model.inputs, model.outputs
         plain = keras.Model(inputs, outputs, name=model.name)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            plain.save(part)
-    except Exception as error:  # disk, or a user's layer that cannot be serialised
-        return f"{path}: {error}"
-    return None
+    plain.save(path)
 
 
-def _draw(model: Any, path: Path) -> str | None:
-    """Draws the model's graph; returns what was in the way, Graphviz missing for one."""
+def _draw(model: Any, path: Path) -> None:
+    """Draws the model's graph; raises ImportError where Graphviz is missing."""
     import keras
 
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            keras.utils.plot_model(model, to_file=str(part), show_shapes=True, show_layer_names=True, rankdir="TB")
-            if not part.exists():  # in a notebook Keras only prints that something is missing
-                raise ImportError
-    except ImportError:
-        return _DRAWING_NEEDS
-    except Exception as error:  # pydot raises its own kinds
-        return f"{path}: {error}"
-    return None
+    with contextlib.suppress(ImportError):
+        keras.utils.plot_model(model, to_file=str(path), show_shapes=True, show_layer_names=True, rankdir="TB")
+    if not path.exists():  # in a notebook Keras only prints that something is missing
+        raise ImportError(_DRAWING_NEEDS)

@@ -6,19 +6,16 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from tfbench import backends
-from tfbench.datasets.sources.splits import Splits
-from tfbench.records.journal import Journal, plain_fields
-from tfbench.records.run import RunRequest
+from tfbench.records.journal import plain_fields
 from tfbench.records.spread import ExchangeCheck, StepParts
+from tfbench.worker.prepared import Prepared
 
 _SECONDS = 2.0  # that the traced steps take, about
 _FEWEST, _MOST = 5, 100  # steps
 _LONGEST_STEP = 3.0  # seconds, beyond which it would take too long
 
 
-def check_exchange(
-    request: RunRequest, splits: Splits, model: Any, steps_per_second: float | None, journal: Journal
-) -> None:
+def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     """Times a few steps of all workers together, and what of each was spent in collectives.
 
     Not where steps are very long. What goes wrong is noted: the run is done, and must not be lost for its checks.
@@ -26,38 +23,33 @@ def check_exchange(
     The weights go on from where the training left them, which is over.
 
     Args:
-        request: The run.
-        splits: Its data.
-        model: Trained, over several devices.
+        prepared: Its model is trained, over several devices.
         steps_per_second: Of the training; None: not known, and nothing is done.
-        journal: Receives "stage", "exchange_check" and "note" records.
     """
-    placing, feeding, training = backends.current().placement, backends.current().feeding, request.recipe.training
+    backend, model, journal = backends.current(), prepared.model, prepared.journal
     # All workers must do as many: as many as the first one would.
-    ((asked, *_), *_) = placing.gather_figures([_SECONDS * (steps_per_second or 0.0)])
+    ((asked, *_), *_) = backend.gather_figures([_SECONDS * (steps_per_second or 0.0)])
     if asked < _SECONDS / _LONGEST_STEP:
         return
     journal.append("stage", name="timing what devices exchange")
     an_execution = int(model.steps_per_execution)
     num_steps = math.ceil(max(_FEWEST, min(_MOST, int(asked))) / an_execution) * an_execution
     waits = _Waits()
-    batches = feeding.build_training_dataset(
-        splits, global_batch_size=training.global_batch_size, seed=training.seed, part=request.part
-    )
+    batches = prepared.build_batches()
     is_drawn_here = isinstance(batches, Iterator)  # TensorFlow's are drawn within the step
     if is_drawn_here:
         batches = waits.timed(batches)
     seconds = [0.0]
     try:
         # Those that were ready before anyone waited for one tell nothing of the input.
-        _fit(model, batches, min(num_steps, math.ceil((1 + sum(feeding.most_ahead())) / an_execution) * an_execution))
+        _fit(model, batches, min(num_steps, math.ceil((1 + sum(backend.most_ahead())) / an_execution) * an_execution))
         waits.seconds = 0.0
-        exchange = placing.trace_exchange(lambda: seconds.append(_fit(model, batches, num_steps)))
+        exchange = backend.trace_exchange(lambda: seconds.append(_fit(model, batches, num_steps)))
     except Exception as error:
         journal.append("note", text=f"what devices exchange was not timed: {type(error).__name__}: {error}")
         exchange = None
     figures = [seconds[-1] / num_steps, (exchange or 0.0) / num_steps, waits.seconds / num_steps]
-    rows = placing.gather_figures([*figures, float(exchange is not None)])
+    rows = backend.gather_figures([*figures, float(exchange is not None)])
     if not all(is_told for *_, is_told in rows):  # by every worker
         return
     parts = [
@@ -87,7 +79,7 @@ def _fit(model: Any, batches: Any, num_steps: int) -> float:
     """Does some steps, each of which is waited for, and returns the seconds that they took."""
     import keras
 
-    synchronize = backends.current().placement.synchronize
+    synchronize = backends.current().synchronize
     times: list[float] = []
 
     class Waiting(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types

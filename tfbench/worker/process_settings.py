@@ -48,7 +48,7 @@ def set_process_wide(training: TrainingConfig, *, finds_tensorflow: bool = False
     """
     import keras
 
-    backends.current().settings.set_process_wide(training)
+    backends.current().set_process_wide(training)
     with left_out(() if finds_tensorflow else {"tensorflow"} - {training.backend}):
         keras.utils.set_random_seed(training.seed)
     configure_keras(training)

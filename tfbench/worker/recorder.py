@@ -1,10 +1,9 @@
 """Tells the clock of what Keras does while it trains, and records the epochs. Computes no statistics."""
 
 import dataclasses
-import functools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfbench.analysis.run.spans import epoch_samples_per_second
@@ -45,19 +44,13 @@ class FitReadings:
         """Notes that training begins now."""
         self._train_start = self.now()
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Notes that an epoch begins, counted from 1."""
-        self.clock.begin_epoch(epoch)
-
-    def end_steps(self, batch: int, call_others: Callable[[], None] | None) -> None:
+    def end_steps(self, batch: int) -> None:
         """Takes in that an execution was dispatched; `batch`, from 0, is its last one in the epoch."""
         is_first, ends_epoch = self.clock.step == 0, batch + 1 >= self.steps_per_epoch
         too_many = max(0, batch + 1 - self.steps_per_epoch) if self.cuts_last_execution else 0
         is_over = self.clock.end_steps(int(self.model.steps_per_execution) - too_many, ends_epoch=ends_epoch)
         if is_over:
             self.model.stop_training = True
-        if call_others:
-            call_others()
         if is_first:
             self.ledger.switch("callbacks")
             self.on_first_step()
@@ -71,11 +64,10 @@ class FitReadings:
             self.ledger.switch("validation" if self.validation else "callbacks")
         self._training_end = self.now()
 
-    def end_epoch(self, epoch: int, logs: Logs, call_others: Callable[[], None]) -> None:
+    def end_epoch(self, epoch: int, logs: Logs) -> None:
         """Records an epoch, counted from 1, and stops the training if that is wanted; `logs` are all of Keras's."""
         validated_ns = self.now()
         self.ledger.switch("callbacks")
-        call_others()
         inference = {}
         if self.evaluate_training:
             with self.ledger.entry("validation"):
@@ -103,35 +95,18 @@ class FitReadings:
             self.model.stop_training = True
 
 
-def build_callbacks(
-    clock: SpanClock,
-    *,
-    others: Sequence[Any] = (),
-    on_note: Callable[[str], None] = lambda text: None,
-    **fields: Any,
-) -> Any:
+def build_callbacks(readings: FitReadings, *others: Any) -> Any:
     """Builds the callback list that `model.fit` is given.
 
     A list, not a callback: Keras's own list turns the logs into numbers after every batch, for which it waits for the
-    device. This one is called in the training thread as soon as a step is dispatched, and leaves the logs as they are
-    unless one of `others` needs them at every batch; Keras computes those of an epoch from the metrics at its end.
+    device. This one is called in the training thread as soon as a step is dispatched, and leaves the logs as they are;
+    Keras computes those of an epoch from the metrics at its end.
 
     Args:
-        clock: Told of every execution.
-        others: Keras callbacks that do something besides.
-        on_note: Told which of them make every step wait for the device.
-        fields: As of `FitReadings`.
+        readings: Told of every execution and epoch.
+        others: Keras callbacks that do something where epochs and validations begin and end.
     """
     import keras
-
-    readings = FitReadings(clock=clock, **fields)
-    waits_in_training = _find_overrides(others, "on_train_batch_end", "on_batch_end")
-    waits_in_validation = _find_overrides(others, "on_test_batch_end")
-    if waits_in_training:
-        on_note(
-            f"{', '.join(waits_in_training)} asked for the loss after every step, for which each step was waited for: "
-            "small networks are slower so. Do not compare this run with runs without it."
-        )
 
     class TimedCallbackList(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
         """Tells the readings of every step, and leaves all else to Keras; here, since it is one of Keras's classes."""
@@ -142,34 +117,22 @@ def build_callbacks(
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             super().on_epoch_begin(epoch, logs)
-            readings.begin_epoch(epoch + 1)
+            readings.clock.begin_epoch(epoch + 1)
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            tell = functools.partial(super().on_train_batch_end, batch, logs) if waits_in_training else None
-            readings.end_steps(batch, tell)
+            readings.end_steps(batch)
 
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-            if waits_in_validation:
-                super().on_test_batch_end(batch, logs)
             if readings.validation:
                 readings.validation.note(logs)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             values = flatten_logs(logs or {})
-            readings.end_epoch(epoch + 1, values, functools.partial(super().on_epoch_end, epoch, values))
+            readings.end_epoch(epoch + 1, values)
+            super().on_epoch_end(epoch, values)
 
     steps = readings.steps_per_epoch
     return TimedCallbackList(list(others), add_history=True, add_progbar=False, model=readings.model, steps=steps)
-
-
-def _find_overrides(callbacks: Sequence[Any], *methods: str) -> list[str]:
-    """Returns the classes of the Keras callbacks that do something in one of these methods."""
-    import keras
-
-    def does(callback: Any, method: str) -> bool:
-        return getattr(getattr(callback, method), "__func__", None) is not getattr(keras.callbacks.Callback, method)
-
-    return [type(callback).__name__ for callback in callbacks if any(does(callback, method) for method in methods)]
 
 
 class Validation:

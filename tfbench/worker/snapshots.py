@@ -38,7 +38,7 @@ def write_snapshot(folder: Path, *, epoch: int, variables: Sequence[Any], kept: 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"epoch_{epoch:06}.npz"
     head = {"format": _FORMAT, "epoch": epoch, "variables": [_describe(variable) for variable in variables]}
-    to_numpy = backends.current().variables.to_numpy
+    to_numpy = backends.current().to_numpy
     arrays = {f"v{index}": to_numpy(variable) for index, variable in enumerate(variables)}
     with replacing(path, synced=True) as part, part.open("wb") as file:
         np.savez(file, **{_HEAD: np.array(json.dumps(head))}, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
@@ -87,7 +87,7 @@ def resume_training(model: Any, resume: ResumePoint) -> None:
         MeasurementError: The snapshot is damaged, of another model, or of another epoch.
     """
     model.optimizer.build(model.trainable_variables)
-    epoch = restore_snapshot(Path(resume.snapshot), backends.current().variables.training_variables(model))
+    epoch = restore_snapshot(Path(resume.snapshot), backends.current().training_variables(model))
     if epoch != len(resume.epochs):
         raise MeasurementError(f"{resume.snapshot}: is of epoch {epoch}. Expected: epoch {len(resume.epochs)}.")
 

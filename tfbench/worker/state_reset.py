@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench import backends
-from tfbench.recipe.sections import ModelConfig
 
 
 class StateReset(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
@@ -47,13 +46,8 @@ class StateReset(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has n
             state.assign(zeros)
 
     def _states(self) -> list[Any]:
-        return backends.current().variables.carried_states(self.model)
+        return backends.current().carried_states(self.model)
 
 
 def _value_of(state: Any) -> npt.NDArray[Any]:
-    return backends.current().variables.to_numpy(state)
-
-
-def build_state_reset(config: ModelConfig) -> StateReset:
-    """Builds the callback for the training of a model, as its option `reset_state` says, if it has one."""
-    return StateReset(at_epochs=config.options.get("reset_state") == "epoch")
+    return backends.current().to_numpy(state)

@@ -101,11 +101,11 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
 
 def find_digest(config: ModelConfig | DatasetConfig) -> str:
     """Returns the digest of the file that a network or data already made is from; "" of tfbench's own."""
-    file = config.options.get("file") if config.name == "keras_file" else None
-    if registry.is_code(config.name):
-        with contextlib.suppress(TypeError):  # an object that can be called, such as functools.partial
-            file = inspect.getsourcefile(inspect.unwrap(_import(config.name, config.name, allows_code=True)))
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12] if file else ""
+    if config.name == "keras_file":
+        return _digest(Path(str(config.options["file"])))
+    if not registry.is_code(config.name):
+        return ""
+    return _find_source(_import(config.name, config.name, allows_code=True))[1]
 
 
 def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
@@ -260,18 +260,24 @@ def _process_wide_settings() -> dict[str, object]:
         "Keras's floatx": keras.config.floatx(),
         "Keras's epsilon": keras.config.epsilon(),
         "Keras's image data format": keras.config.image_data_format(),
-        **backends.current().settings.process_wide_settings(),
+        **backends.current().process_wide_settings(),
     }
 
 
 def _describe_source(function: Callable[..., Any]) -> str:
     """Names the file that a function is from, and what was in it."""
+    file, digest = _find_source(function)
+    return f"{file} (SHA-256 {digest})" if digest else "no file"
+
+
+def _find_source(function: Callable[..., Any]) -> tuple[str, str]:
+    """Returns the file that a function is from, and its digest; "" where it is from none."""
     try:
         file = inspect.getsourcefile(inspect.unwrap(function)) or ""
-    except TypeError:  # an object that can be called, such as functools.partial
-        return "no file"
-    try:
-        digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]
-    except OSError:
-        return file or "no file"
-    return f"{file} (SHA-256 {digest})"
+        return file, _digest(Path(file))
+    except (TypeError, OSError):  # an object that can be called, such as functools.partial
+        return "", ""
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

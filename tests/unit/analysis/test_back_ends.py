@@ -12,7 +12,7 @@ from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_next_command, find_verdict
 from tfbench.records.scaling import replica_arms
-from tfbench.sweeps.plan import parse_arm
+from tfbench.sweeps.arguments import parse_arm
 
 BATCH = "training.global_batch_size"
 LABELS = {"tensorflow": "default cpu:0", **{name: f"default cpu:0 backend={name}" for name in ("jax", "torch")}}

@@ -5,7 +5,7 @@ import pytest
 from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
 from tfbench.analysis.run.curves import MAX_POINTS, RunCurves, find_curves
 from tfbench.records.run import ResumePoint
-from tfbench.report.run.curve_plots import plot_curves
+from tfbench.report.run.curve_plots import curve_plots
 
 
 def curves_of(**fields: Any) -> RunCurves:
@@ -84,33 +84,18 @@ def runs() -> list[RunCurves]:
     ]
 
 
-def test_a_panel_is_a_setting_and_a_line_a_run() -> None:
-    plots = plot_curves(runs(), "mnist_mlp", bytes_per_sample=784)
-    assert list(plots) == ["processed_samples.png", "accuracy_by_time.png", "accuracy_by_cost.png"]
-    figure = plots["processed_samples.png"].figure
-    assert [axes.get_title() for axes in figure.axes] == ["small", "large"]
-    lines = figure.axes[0].get_lines()
-    assert [list(line.get_ydata()) for line in lines] == [[0.0, 100.0], [0.0, 200.0]]
-    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 2
-    labels = {(plot.figure.axes[0].get_xlabel(), plot.figure.axes[0].get_ylabel()) for plot in plots.values()}
-    assert labels == {
-        ("time since the start of training (s)", "samples processed"),
-        ("time since the start of training, validation included (s)", "accuracy (share of samples)"),
-        ("cost of the machine since the run was asked for (EUR)", "accuracy (share of samples)"),
-    }
-    assert "on synthetic data" in plots["accuracy_by_time.png"].alt
-
-
-def test_megabytes_stand_beside_samples_where_their_size_is_known() -> None:
-    axes = plot_curves(runs(), "x", bytes_per_sample=1_000_000)["processed_samples.png"].figure.axes[0]
-    (beside,) = axes.child_axes
-    beside.figure.draw_without_rendering()
-    assert beside.get_ylabel() == "decoded inputs (MB)"
-    assert beside.get_ylim()[1] == pytest.approx(axes.get_ylim()[1])  # a sample is one MB
-    assert not plot_curves(runs(), "x")["processed_samples.png"].figure.axes[0].child_axes
+def test_a_panel_is_a_setting_and_a_line_an_arm() -> None:
+    plots = curve_plots(runs(), "mnist_mlp", bytes_per_sample=784)
+    assert [plot.name for plot in plots] == ["processed_samples.png", "accuracy_by_time.png", "accuracy_by_cost.png"]
+    assert [panel.title for panel in plots[0].panels] == ["small", "large"]
+    lines = {one.name: [(x, y) for x, y, *_ in one.points] for one in plots[0].panels[0].series}
+    assert lines == {"default cpu:0": [(0.0, 0.0), (1.0, 100.0)], "mirrored": [(0.0, 0.0), (1.0, 200.0)]}
+    assert plots[0].y_label == "samples, 784 bytes each"
+    assert plots[2].x_label == "cost of the machine since the run was asked for (EUR)"
+    assert {plot.title.splitlines()[1] for plot in plots} == {"mnist_mlp, synthetic data"}
 
 
 def test_what_there_is_nothing_of_is_left_out() -> None:
-    assert plot_curves([], "x") == {}
+    assert curve_plots([], "x") == ()
     only_samples = RunCurves(arm="a", setting="", samples=((0.0, 0.0), (1.0, 5.0)))
-    assert list(plot_curves([only_samples], "x")) == ["processed_samples.png"]
+    assert [plot.name for plot in curve_plots([only_samples], "x")] == ["processed_samples.png"]

@@ -6,11 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from builders import build_epoch, build_recipe, build_request
+from builders import build_epoch, build_recipe
+from prepared import build_prepared
 from tfbench.analysis.run.early_stop import find_stop_reason
 from tfbench.recipe.sections import TrainingConfig
-from tfbench.records.journal import Journal
-from tfbench.worker.ledger import Ledger
 from tfbench.worker.training import _BetweenEpochs
 
 
@@ -64,12 +63,12 @@ def test_a_run_limited_by_steps_ends_by_these_alone(tmp_path: Path) -> None:
     )
     stops = {}
     for name, tried in (("whole", recipe), ("limited", limited)):
-        journal = Journal(tmp_path / f"{name}.jsonl")
         model = SimpleNamespace(
             trainable_variables=[], non_trainable_variables=[], layers=[], optimizer=SimpleNamespace(variables=[])
         )
-        between = _BetweenEpochs(build_request(recipe=tried), model, journal, Ledger(0))
+        prepared = build_prepared(tmp_path / name, tried, model=model)
+        between = _BetweenEpochs(prepared)
         stops[name] = [between.on_epoch(build_epoch(epoch=number)) for number in (1, 2)]
-        journal.close()
-        assert (tmp_path / f"{name}.files").exists() == (name == "whole")
+        prepared.journal.close()
+        assert (tmp_path / name / "run.files").exists() == (name == "whole")
     assert stops == {"whole": [False, True], "limited": [False, False]}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tfbench.backends import array_feeding
-from tfbench.backends.array_feeding import build_training_dataset, build_validation_dataset, require_readable
+from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.datasets.sources.splits import RecordSplit, Split, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -67,11 +67,11 @@ def test_samples_are_read_several_at_a_time_and_come_in_order(
 
     splits = build_splits(as_row, read)
     if is_training:
-        stream = build_training_dataset(splits, global_batch_size=BATCH, seed=0)
+        stream = ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0)
         inputs, targets = next(stream)
         stream.close()
     else:
-        inputs, targets = build_validation_dataset(splits, batch_size=BATCH)[0]
+        inputs, targets = ArrayFeeding().build_validation_dataset(splits, batch_size=BATCH)[0]
     assert set(waited) == {True}
     assert inputs[:, 0].tolist() == targets.tolist() == [0, 1, 2, 3]
 
@@ -84,7 +84,7 @@ def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
             raise DatasetError(f"{number}.jpg: cannot be read as an image")
         return as_row(number)
 
-    stream = build_training_dataset(build_splits(as_row, read), global_batch_size=BATCH, seed=0)
+    stream = ArrayFeeding().build_training_dataset(build_splits(as_row, read), global_batch_size=BATCH, seed=0)
     assert next(stream)[1].tolist() == [0, 1, 2, 3]
     with pytest.raises(DatasetError, match=r"^5\.jpg: "):
         next(stream)
@@ -95,7 +95,7 @@ def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
 
 
 def test_threads_that_read_end_with_the_stream(started: Callable[[], list[threading.Thread]]) -> None:
-    stream = build_training_dataset(build_splits(as_row, as_row), global_batch_size=BATCH, seed=0)
+    stream = ArrayFeeding().build_training_dataset(build_splits(as_row, as_row), global_batch_size=BATCH, seed=0)
     next(stream)
     assert names_of(iter(started())) == {"batches", "samples"}
     stream.close()
@@ -107,7 +107,7 @@ def test_threads_that_read_end_with_the_stream(started: Callable[[], list[thread
 def test_a_validation_keeps_its_threads_from_batch_to_batch_which_end_with_it(
     started: Callable[[], list[threading.Thread]],
 ) -> None:
-    dataset = build_validation_dataset(build_splits(as_row, as_row), batch_size=NUM_SAMPLES)
+    dataset = ArrayFeeding().build_validation_dataset(build_splits(as_row, as_row), batch_size=NUM_SAMPLES)
     for _ in range(5):
         dataset[0]
     threads = started()
@@ -118,7 +118,7 @@ def test_a_validation_keeps_its_threads_from_batch_to_batch_which_end_with_it(
 
 
 def test_data_in_memory_has_no_threads_that_read(started: Callable[[], list[threading.Thread]]) -> None:
-    stream = build_training_dataset(build_splits(), global_batch_size=BATCH, seed=0)
+    stream = ArrayFeeding().build_training_dataset(build_splits(), global_batch_size=BATCH, seed=0)
     next(stream)
     assert names_of(iter(started())) == {"batches"}
     stream.close()
@@ -140,16 +140,19 @@ def test_data_in_memory_has_no_threads_that_read(started: Callable[[], list[thre
     ids=["records", "samples"],
 )
 def test_what_tensorflow_alone_reads_is_refused_of_any_split(validation: Any, message: str) -> None:
-    require_readable(build_splits(as_row, as_row))
+    ArrayFeeding().require_readable(build_splits(as_row, as_row))
     with pytest.raises(DatasetError) as caught:
-        require_readable(build_splits(as_row, as_row, validation))
+        ArrayFeeding().require_readable(build_splits(as_row, as_row, validation))
     assert str(caught.value) == message
 
 
 def test_workers_are_fed_the_parts_of_each_batch_in_order() -> None:
     splits = build_splits()
-    whole = build_training_dataset(splits, global_batch_size=BATCH, seed=0)
-    parts = [build_training_dataset(splits, global_batch_size=BATCH, seed=0, part=Part(rank, 2)) for rank in range(2)]
+    whole = ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0)
+    parts = [
+        ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0, part=Part(rank, 2))
+        for rank in range(2)
+    ]
     for _, (inputs, targets), first, second in zip(range(5), whole, *parts, strict=False):
         assert np.array_equal(inputs, np.concatenate([first[0], second[0]]))
         assert np.array_equal(targets, np.concatenate([first[1], second[1]]))
@@ -158,10 +161,15 @@ def test_workers_are_fed_the_parts_of_each_batch_in_order() -> None:
 def test_a_batch_of_a_validation_that_does_not_divide_is_whole_for_every_worker() -> None:
     sizes: list[int] = []
 
-    def place(rows: Any, num_samples: int) -> Any:
-        sizes.append(num_samples)
-        return rows
+    class EightDevices:
+        num_parts = 8
 
-    batches = build_validation_dataset(build_splits(), batch_size=8, part=Part(1, 2), num_parts=8, place=place)
+        def put(self, rows: Any, num_samples: int) -> Any:
+            sizes.append(num_samples)
+            return rows
+
+    feeding = ArrayFeeding()
+    feeding.find_mesh = EightDevices
+    batches = feeding.build_validation_dataset(build_splits(), batch_size=8, part=Part(1, 2))
     assert [list(batches[number][1]) for number in range(2)] == [[4, 5, 6, 7], [8, 9, 10, 11]]
     assert sizes == [8, 8, 4, 4]

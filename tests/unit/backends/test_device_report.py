@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from builders import build_environment, build_placement, build_recipe
-from tfbench.backends.tensorflow import device_report
+from tfbench import backends
 from tfbench.errors import DeviceError, Notice
-from tfbench.machine import devices, frameworks
+from tfbench.machine import devices, frameworks, gpus
 from tfbench.machine.devices import (
     DeviceFacts,
     GpuFacts,
@@ -161,9 +161,9 @@ def test_a_gpu_has_the_memory_and_driver_that_the_driver_tells(monkeypatch: pyte
     names = iter(["Titan X", "Titan V"])
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind, kind])
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": next(names)})
-    monkeypatch.setattr(device_report, "match_gpus", match)
+    monkeypatch.setattr(gpus, "match_gpus", match)
     monkeypatch.setattr(devices, "_read_driver_version", lambda path: "550.54.15")
-    assert device_report.collect_facts().gpus == known
+    assert backends.current().report_devices().gpus == known
     assert asked == [(["Titan X", "Titan V"], "550.54.15")]
 
 

@@ -12,15 +12,14 @@ import pytest
 import tensorflow as tf
 
 from builders import build_recipe
-from tfbench.backends.tensorflow import environment
-from tfbench.backends.tensorflow.settings import read_settings
+from tfbench import backends
 from tfbench.machine import environment as machine_environment
 
 # Prints what `uses_onednn` says, and the operation that a convolution really becomes.
 CONVOLVE = """
 import tensorflow as tf
 from tfbench.backends.tensorflow.device_watch import DeviceWatch
-from tfbench.backends.tensorflow.environment import uses_onednn
+from tfbench.backends.tensorflow.backend import uses_onednn
 
 convolve = tf.function(lambda images, kernel: tf.nn.conv2d(images, kernel, 1, "SAME"))
 with DeviceWatch() as watch:
@@ -92,7 +91,7 @@ def test_variables_that_change_memory_and_launches_are_read() -> None:
 
 def test_collects_versions_and_the_machine_without_importing_mlflow() -> None:
     had_mlflow = "mlflow" in sys.modules
-    found = environment.collect_environment()
+    found = backends.current().collect_environment()
     assert found.mlflow == importlib.metadata.version("mlflow")
     assert ("mlflow" in sys.modules) == had_mlflow
     assert (found.tensorflow, found.keras) == (tf.__version__, keras.__version__)
@@ -103,7 +102,7 @@ def test_collects_versions_and_the_machine_without_importing_mlflow() -> None:
 
 
 def test_the_commit_is_that_of_the_folder_that_tfbench_was_started_in(in_tmp_path: Path) -> None:
-    assert environment.collect_environment().git_commit is None
+    assert backends.current().collect_environment().git_commit is None
     who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
     (in_tmp_path / "file").write_text("1", encoding="utf-8")
     for arguments in (["init", "-q"], ["add", "file"], [*who, "commit", "-q", "--no-gpg-sign", "-m", "one"]):
@@ -111,18 +110,18 @@ def test_the_commit_is_that_of_the_folder_that_tfbench_was_started_in(in_tmp_pat
             subprocess.run(["git", *arguments], check=True, capture_output=True)
         except FileNotFoundError:
             pytest.skip("git is not installed")
-    clean = environment.collect_environment()
+    clean = backends.current().collect_environment()
     assert clean.git_commit is not None and len(clean.git_commit) == 40
     assert clean.git_dirty is False
     (in_tmp_path / "file").write_text("2", encoding="utf-8")
-    assert environment.collect_environment().git_dirty is True
+    assert backends.current().collect_environment().git_dirty is True
 
 
 def test_settings_are_those_of_tensorflow_and_keras_not_of_the_recipe() -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile(loss="mse", jit_compile=False, steps_per_execution=3)
     asked = build_recipe(training={"steps_per_execution": 2, "deterministic": True}).training
-    settings = read_settings(model, asked)
+    settings = backends.current().read_settings(model, asked)
     assert (settings.steps_per_execution, settings.deterministic, settings.compiler) == (3, False, "graph")
     assert settings.image_data_format == keras.config.image_data_format()
     assert settings.tensor_float_32 == tf.config.experimental.tensor_float_32_execution_enabled()

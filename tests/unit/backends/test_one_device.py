@@ -32,10 +32,10 @@ from tfbench.records.journal import Journal
 from tfbench.records.machine import Gpu
 from tfbench.records.run import StepSpan
 from tfbench.worker import __main__ as worker
-from tfbench.worker import benchmark
+from tfbench.worker import prepared
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
-from tfbench.worker.recorder import build_callbacks
+from tfbench.worker.recorder import FitReadings, build_callbacks
 from tfbench.worker.span_clock import SpanClock
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
@@ -49,7 +49,7 @@ def load(**values: Any) -> Recipe:
 
 
 def resolve(recipe: Recipe, *devices: str) -> Any:
-    return backends.current().placement.resolve(DistributionConfig(devices=devices), recipe.training)
+    return backends.current().resolve(DistributionConfig(devices=devices), recipe.training)
 
 
 def batches() -> Any:
@@ -64,7 +64,7 @@ def lay_on_device(model: Any, *, steps_per_epoch: int) -> Any:
         input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=72, validation_samples=8
     )
     recipe = load(**{"training.global_batch_size": BATCH})
-    return backends.current().resident.build_resident_training(
+    return backends.current().build_resident_training(
         model,
         generate_splits(spec, seed=0),
         recipe.training,
@@ -82,12 +82,12 @@ def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int, is_resident:
     model = build_slow_model(jit_compile=NAME == "jax", steps_per_execution=steps_per_execution)
     clock = SpanClock(
         MeasurementConfig(warmup_steps=3, clock="step"),
-        synchronize=backends.current().placement.synchronize,
+        synchronize=backends.current().synchronize,
         on_span=spans.append,
         ledger=ledger,
     )
-    callbacks = build_callbacks(
-        clock,
+    readings = FitReadings(
+        clock=clock,
         ledger=ledger,
         model=model,
         steps_per_epoch=9,
@@ -97,6 +97,7 @@ def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int, is_resident:
         on_first_step=lambda: None,
         cuts_last_execution=is_resident,
     )
+    callbacks = build_callbacks(readings)
     data = lay_on_device(model, steps_per_epoch=9) if is_resident else batches()
     model.fit(data, epochs=1, steps_per_epoch=9, callbacks=callbacks, shuffle=False, verbose=0)
     assert sum(span.num_steps for span in spans) == 9
@@ -116,7 +117,7 @@ def test_jax_returns_before_a_step_is_done_and_is_waited_for() -> None:
         if returned_before := not result.is_ready():
             break
     assert returned_before
-    backends.current().placement.synchronize()
+    backends.current().synchronize()
     assert result.is_ready()
 
 
@@ -131,7 +132,7 @@ def test_an_absent_device_is_an_error_and_never_another_one(monkeypatch: pytest.
 
 def test_the_gpus_that_are_not_asked_for_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "read_gpus", lambda: ())  # a driver that does not answer
-    require = backends.current().placement.require_possible
+    require = backends.current().require_possible
     for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
         monkeypatch.setenv(variable, "")
     training = load().training
@@ -158,7 +159,7 @@ def test_the_gpus_that_are_not_asked_for_are_hidden(monkeypatch: pytest.MonkeyPa
 def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are_hidden(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    require, training = backends.current().placement.require_possible, load().training
+    require, training = backends.current().require_possible, load().training
     known = (Gpu(name="H100", driver="550.54"), Gpu(name="T4"))
     monkeypatch.setattr(gpus, "read_gpus", lambda: known)
     for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
@@ -189,19 +190,19 @@ def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are
 
 
 def test_a_gpu_is_the_framework_s_first_once_others_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends.current().placement, "list_gpus", lambda: ("H100",))
+    monkeypatch.setattr(backends.current(), "list_gpus", lambda: ("H100",))
     placed = resolve(load(), "gpu:3")
     assert (placed.placement.devices, placed.placement.hardware) == (("gpu:3",), ("H100",))
     assert (placed.device_names, placed.gpu_names) == (("gpu:0",), ("gpu:0",))
     assert placed.placement.feed == {"jax": "prefetched", "torch": "direct"}[NAME]
     assert resolve(load()).placement.devices == resolve(load(), "gpu").placement.devices == ("gpu:0",)
-    monkeypatch.setattr(backends.current().placement, "list_gpus", lambda: ("H100", "T4"))
+    monkeypatch.setattr(backends.current(), "list_gpus", lambda: ("H100", "T4"))
     with pytest.raises(DeviceError, match=r"^devices: 'gpu' means every GPU, here 2, and backend \w+ takes one"):
         resolve(load(), "gpu")
 
 
 def test_strategies_of_other_back_ends_are_refused() -> None:
-    require = backends.current().placement.require_possible
+    require = backends.current().require_possible
     for strategy in ("one_device", "mirrored") if NAME == "torch" else ("one_device",):
         with pytest.raises(DeviceError, match=rf"^strategy {strategy}: not on backend {NAME}: "):
             require(DistributionConfig(strategy=strategy, devices=("cpu:0",)), load().training)
@@ -224,7 +225,7 @@ def test_a_step_that_is_to_be_compiled_is_while_it_is_watched_or_ends_the_run(mo
         counters.clear()
         model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
         model.compile(optimizer="sgd", loss="mean_squared_error", jit_compile=True)
-        with backends.current().placement.watch() as watch:
+        with backends.current().watch() as watch:
             model.train_on_batch(np.ones((BATCH, 4), np.float32), np.ones((BATCH, 3), np.float32))
             watch.verify(resolve(load(), "cpu:0"), model)
 
@@ -242,10 +243,10 @@ def test_settings_are_read_back(compiler: str) -> None:
     recipe = load(**{"training.compiler": compiler})
     first_steps.set_up(recipe)
     model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
-    settings = backends.current().settings.read_settings(model, recipe.training)
+    settings = backends.current().read_settings(model, recipe.training)
     assert (settings.backend, settings.compiler, settings.precision) == (NAME, compiler, "float32")
     assert (settings.steps_per_execution, settings.visible_gpus) == (1, ())
-    assert backends.current().settings.process_wide_settings()
+    assert backends.current().process_wide_settings()
 
 
 def test_variables_are_those_that_the_run_was_started_with_and_none_that_a_framework_sets(
@@ -257,11 +258,11 @@ def test_variables_are_those_that_the_run_was_started_with_and_none_that_a_frame
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
     # As PyTorch does where it starts a GPU.
-    monkeypatch.setattr(benchmark, "import_keras", lambda _: monkeypatch.setenv("CUDA_MODULE_LOADING", "LAZY"))
+    monkeypatch.setattr(prepared, "import_keras", lambda _: monkeypatch.setenv("CUDA_MODULE_LOADING", "LAZY"))
     spec = dataclasses.replace(first_steps.describe(recipe), train_samples=200, validation_samples=8)
-    monkeypatch.setattr(benchmark, "load_data", lambda *_, **__: generate_splits(spec, seed=0))
+    monkeypatch.setattr(prepared, "load_data", lambda *_, **__: generate_splits(spec, seed=0))
     journal = Journal(tmp_path / "run.jsonl")
-    benchmark.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), lambda: None)
+    prepared.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), lambda: None)
     journal.close()
     assert os.environ["CUDA_MODULE_LOADING"] == "LAZY"
     records = [json.loads(line) for line in journal.path.read_text(encoding="utf-8").splitlines()]
@@ -276,18 +277,18 @@ def test_arrays_elsewhere_than_asked_for_end_a_run() -> None:
     model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
     inputs, labels = np.zeros((BATCH, 28, 28, 1), np.float32), np.zeros(BATCH, np.int64)
     placed = resolve(recipe, "cpu:0")
-    with backends.current().placement.watch() as watch:
+    with backends.current().watch() as watch:
         model.train_on_batch(inputs, labels)
         watch.verify(placed, model)
     elsewhere = type(placed)(placed.placement, ("gpu:0",))
-    with backends.current().placement.watch() as watch:
+    with backends.current().watch() as watch:
         model.train_on_batch(inputs, labels)
         with pytest.raises(MeasurementError, match=r" on cpu, asked for was cpu:0\.$"):
             watch.verify(elsewhere, model)
 
 
 def test_the_peak_is_that_of_the_products_that_were_computed() -> None:
-    kernels = backends.current().kernels
+    kernels = backends.current()
     run = kernels.build_products(("cpu:0",), (8, 4, 6), "bfloat16", 3)
     run(2)
     kernels.build_additions(("cpu:0",), 1000, 2)(2)
@@ -307,7 +308,7 @@ def no_memory(text: str) -> Exception:
 
 
 def test_memory_that_could_not_be_had_is_told_from_other_errors() -> None:
-    explain = backends.current().memory.explain_exhaustion
+    explain = backends.current().explain_exhaustion
     for other in (ValueError("a shape"), RuntimeError("a shape")):
         assert explain(other) is None
     for text in {
@@ -351,15 +352,14 @@ def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
     if text is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setattr(gpus, "read_gpus", lambda: known)
-    for part in (backend.placement, backend.settings):
-        monkeypatch.setattr(part, "list_gpus", lambda: ("H100",))
+    monkeypatch.setattr(backend, "list_gpus", lambda: ("H100",))
     first_steps.set_up(recipe)
     model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
-    backend.placement.require_possible(DistributionConfig(devices=("gpu:1",)), recipe.training)
+    backend.require_possible(DistributionConfig(devices=("gpu:1",)), recipe.training)
     shown = gpus.choose_visible(known, os.environ["CUDA_VISIBLE_DEVICES"])
     monkeypatch.setattr(gpus, "list_cuda_addresses", lambda: tuple(gpu.bus_id for gpu in shown))
     placed = resolve(recipe, "gpu:1")
-    addresses = backend.settings.read_settings(model, recipe.training).gpu_addresses
+    addresses = backend.read_settings(model, recipe.training).gpu_addresses
     expected = "0000:b0:00.0" if text is None else "0000:a0:00.0"
     assert addresses_in_use(placed.placement.devices, addresses) == {"gpu:1": expected}
 
@@ -369,8 +369,7 @@ def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
 def test_a_gpu_of_jax_is_seen_by_either_of_its_names(monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
     import jax
 
-    from tfbench.backends.jax.memory import watch_gpus
-
+    watch_gpus = backends.current().watch_gpus
     device = SimpleNamespace(platform=platform, id=0, device_kind="H100", memory_stats=lambda: {"peak_bytes_in_use": 7})
     recipe = load()
     first_steps.set_up(recipe)
@@ -381,11 +380,11 @@ def test_a_gpu_of_jax_is_seen_by_either_of_its_names(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(jax, "local_devices", lambda backend=None: [device])
     monkeypatch.setattr(jax, "live_arrays", lambda: arrays)
     placed = resolve(recipe, "gpu:0")
-    with backends.current().placement.watch() as watch:
+    with backends.current().watch() as watch:
         watch.verify(placed, model)
         with pytest.raises(MeasurementError, match=r" on gpu, asked for was cpu:0\.$"):
             watch.verify(resolve(recipe, "cpu:0"), model)
-    assert backends.current().settings.read_settings(model, recipe.training).visible_gpus == ("GPU:0",)
+    assert backends.current().read_settings(model, recipe.training).visible_gpus == ("GPU:0",)
     assert watch_gpus(placed.gpu_names).read_peaks() == (7,)
     device.memory_stats = lambda: None  # as of allocators that do not count
     assert watch_gpus(placed.gpu_names).read_peaks() == ()
@@ -395,8 +394,7 @@ def test_a_gpu_of_jax_is_seen_by_either_of_its_names(monkeypatch: pytest.MonkeyP
 def test_a_gpu_that_pytorch_cannot_start_is_none_that_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from tfbench.backends.torch.placement import list_gpus
-
+    list_gpus = backends.current().list_gpus
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # by the driver's word
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "H100")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -406,15 +404,9 @@ def test_a_gpu_that_pytorch_cannot_start_is_none_that_it_sees(monkeypatch: pytes
 
 
 def test_the_environment_names_the_framework_and_no_other() -> None:
-    environment = backends.current().environment.collect_environment()
+    environment = backends.current().collect_environment()
     assert getattr(environment, NAME)
     assert environment.tensorflow is None
-
-
-@pytest.mark.skipif(NAME == "torch", reason="PyTorch has all parts")
-def test_a_part_that_a_back_end_lacks_says_so() -> None:
-    with pytest.raises(DeviceError, match=f"backend {NAME}"):
-        backends.tracing()
 
 
 def test_data_that_tensorflow_alone_reads_is_refused_before_the_model_is_built(
@@ -428,13 +420,13 @@ def test_data_that_tensorflow_alone_reads_is_refused_before_the_model_is_built(
     splits = Splits(spec=first_steps.describe(recipe), train=records, validation=records, source="prepared data")
     for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
         monkeypatch.setenv(variable, "")
-    monkeypatch.setattr(benchmark, "load_data", lambda *_, **__: splits)
-    monkeypatch.setattr(benchmark, "build_compiled_model", go_on)
+    monkeypatch.setattr(prepared, "load_data", lambda *_, **__: splits)
+    monkeypatch.setattr(prepared, "build_compiled_model", go_on)
     journal = Journal(tmp_path / "run.jsonl")
     with pytest.raises(
         DatasetError, match=r"^training\.backend: prepared data are records that TensorFlow alone reads"
     ):
-        benchmark.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), go_on)
+        prepared.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), go_on)
     journal.close()
 
 

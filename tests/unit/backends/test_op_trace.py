@@ -25,47 +25,29 @@ def part_of(name: str) -> tuple[int, str]:
     return int(phase), part
 
 
-def apportioned(*operations: TracedOperation) -> dict[str, float]:
-    return {part: pytest.approx(seconds) for part, seconds in apportion(operations, part_of).items()}
+# Operations as (begin, end, phase/part), and for how many seconds each part ran.
+SHARES = {
+    "gaps belong to no part": ([(0, 1, "0/a"), (3, 5, "0/b"), (7, 8, "0/a")], {"a": 2, "b": 2}),
+    "parts of one phase share the time in which both run": ([(0, 4, "0/a"), (2, 6, "0/b")], {"a": 3, "b": 3}),
+    "two of one part count the time once": ([(0, 4, "0/a"), (1, 3, "0/a")], {"a": 4}),
+    "an update that begins while the backward pass runs": ([(0, 4, "1/back"), (2, 7, "2/up")], {"back": 4, "up": 3}),
+    "an earlier phase within a later one": ([(0, 4, "2/up"), (1, 2, "1/back")], {"up": 3, "back": 1}),
+    "a product within a loop shares with it": ([(0, 4, "0/loop"), (1, 3, "0/product")], {"loop": 3, "product": 1}),
+    "any order, and one without length": ([(5.5, 7, "1/a"), (5.2, 5.2, "0/c"), (5, 6, "0/b")], {"b": 1, "a": 1}),
+    "nothing": ([], {}),
+}
 
 
-def test_gaps_belong_to_no_part() -> None:
-    assert apportioned(operation(0, 1, "0/a"), operation(3, 5, "0/b"), operation(7, 8, "0/a")) == {"a": 2, "b": 2}
-
-
-def test_operations_of_one_phase_share_the_time_in_which_both_run() -> None:
-    # a alone from 0 to 2, both to 4, b alone to 6.
-    assert apportioned(operation(0, 4, "0/a"), operation(2, 6, "0/b")) == {"a": 3, "b": 3}
-
-
-def test_two_operations_of_one_part_count_the_time_once() -> None:
-    assert apportioned(operation(0, 4, "0/a"), operation(1, 3, "0/a")) == {"a": 4}
-
-
-def test_what_runs_beside_an_earlier_phase_takes_no_time_of_its_own() -> None:
-    # The update of a weight begins while the backward pass still runs.
-    assert apportioned(operation(0, 4, "1/backward"), operation(2, 7, "2/update")) == {"backward": 4, "update": 3}
-    assert apportioned(operation(0, 4, "2/update"), operation(1, 2, "1/backward")) == {"update": 3, "backward": 1}
-
-
-def test_an_operation_within_another_shares_with_it() -> None:
-    # A loop of 4 s with a product of 2 s in it: 2 alone, 2 shared.
-    assert apportioned(operation(0, 4, "0/loop"), operation(1, 3, "0/product")) == {"loop": 3, "product": 1}
-
-
-def test_the_order_in_which_operations_are_given_does_not_matter_nor_do_those_without_length() -> None:
-    one, other, empty = operation(5, 6, "0/b"), operation(5.5, 7, "1/a"), operation(5.2, 5.2, "0/nothing")
-    assert apportioned(other, empty, one) == {"b": 1, "a": 1}
+@pytest.mark.parametrize(("operations", "expected"), SHARES.values(), ids=SHARES)
+def test_time_is_shared_among_parts(operations: list[Any], expected: dict[str, float]) -> None:
+    found = apportion([operation(*one) for one in operations], part_of)
+    assert found == {part: pytest.approx(seconds) for part, seconds in expected.items()}
 
 
 def test_parts_add_up_to_the_time_in_which_anything_ran() -> None:
     operations = [operation(k % 7, k % 7 + 1 + k % 3, f"{k % 2}/{k}") for k in range(20)]
     covered = max(one.end for one in operations) - min(one.start for one in operations)  # there is no gap
     assert sum(apportion(operations, part_of).values()) == pytest.approx(covered / SECOND)
-
-
-def test_nothing_ran_where_there_is_no_operation() -> None:
-    assert apportion([], part_of) == {}
 
 
 def add_event(plane: Any, line: Any, name: str, offset: int, duration: int) -> Any:
@@ -158,23 +140,11 @@ def test_copies_to_the_host_and_waits_for_a_gpu_are_found(tmp_path: Path) -> Non
     assert read_trace(write_trace(tmp_path, with_gpu=False)).waits == []
 
 
-@pytest.mark.parametrize(
-    ("name", "counts"),
-    [
-        ("MemcpyD2H", True),
-        ("cuMemcpyDtoHAsync_v2", True),
-        ("hipMemcpyDtoHAsync", True),
-        ("cuStreamSynchronize", True),
-        ("cudaEventSynchronize", True),
-        ("cuCtxSynchronize", True),
-        ("cuMemcpyHtoDAsync_v2", False),
-        ("MemcpyH2D", False),
-        ("MemcpyD2D", False),
-        ("cuLaunchKernel", False),
-    ],
-)
-def test_which_events_fetch_from_a_gpu_or_wait_for_it(name: str, counts: bool) -> None:
-    assert bool(op_trace._WAITS.fullmatch(name)) == counts
+def test_which_events_fetch_from_a_gpu_or_wait_for_it() -> None:
+    waits = ["MemcpyD2H", "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"]
+    waits += ["cuStreamSynchronize", "cudaEventSynchronize", "cuCtxSynchronize"]
+    others = ["cuMemcpyHtoDAsync_v2", "MemcpyH2D", "MemcpyD2D", "cuLaunchKernel"]
+    assert [name for name in [*waits, *others] if op_trace._WAITS.fullmatch(name)] == waits
 
 
 def test_a_missing_reader_of_the_format_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 
-from builders import build_placement, build_recipe, build_request
+from builders import build_placement, build_request
+from prepared import build_prepared
 from tfbench.backends import peak
-from tfbench.backends.tensorflow import input_pipeline, kernels
-from tfbench.records.journal import Journal, Replay, request_fields
+from tfbench.backends.tensorflow import input_pipeline
+from tfbench.backends.tensorflow.backend import BACKEND
+from tfbench.records.journal import Replay, request_fields
 from tfbench.records.lines import Follower
 from tfbench.records.machine import InputCheck, PeakCheck
 from tfbench.records.run import ModelSummary, RunResult
-from tfbench.worker import limit_checks, training
+from tfbench.worker import limit_checks
 
 
-class Device:
+class Device(peak.Kernels):
     """A device with a clock: each call costs the host something, each product the device, and the end of all a wait."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, launch: float, flops_per_second: dict[int, float]) -> None:
@@ -83,7 +85,7 @@ def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
 
 def test_the_fastest_round_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device(monkeypatch, launch=0.0, flops_per_second={0: 1e12})
-    monkeypatch.setattr(peak, "_find_least", lambda kernels, devices: 0.05)
+    monkeypatch.setattr(peak, "_find_least", lambda backend, devices: 0.05)
     # A small product, a large one by itself, then the rounds of it.
     times = iter([0.001, 0.2, 0.5, 0.25, 0.125])
     monkeypatch.setattr(peak, "_time", lambda run, num_calls: next(times))
@@ -97,11 +99,11 @@ def test_every_device_has_its_products_of_what_the_layers_compute_in(monkeypatch
     monkeypatch.setattr(peak, "_MIN_ROUND_SECONDS", 0.001)
     monkeypatch.setattr(peak, "_MIN_LAUNCHES", 1)
     devices = ("/device:CPU:0", "/device:CPU:0")
-    check = peak.measure_peak(kernels, devices, "mixed_bfloat16", seconds=0.0, own_sizes=(8, 4, 2))
+    check = peak.measure_peak(BACKEND, devices, "mixed_bfloat16", seconds=0.0, own_sizes=(8, 4, 2))
     assert (check.size, check.precision, check.num_rounds) == (check.sizes[0], "bfloat16", 3)
     of_a_call = 2 * 2 * 64**3  # two for each multiply-accumulate, on two devices
     assert check.flops % (of_a_call if check.sizes == (64, 64, 64) else 2 * 2 * 8 * 4 * 2) == 0
-    assert peak.measure_bandwidth(kernels, devices[:1], seconds=0.0).num_rounds == 3
+    assert peak.measure_bandwidth(BACKEND, devices[:1], seconds=0.0).num_rounds == 3
 
 
 def test_a_machine_on_which_a_large_product_takes_too_long_is_given_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +122,12 @@ def check_limits(
 
     monkeypatch.setattr(limit_checks, "measure_peak", measure)
     monkeypatch.setattr(limit_checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
-    journal = Journal(folder / "a.jsonl")
     model = ModelSummary(num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops)
     resolved: Any = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
-    unused: Any = None
-    limit_checks.check_limits(build_request(recipe=build_recipe()), unused, resolved, model, speed, journal)
-    journal.close()
-    return read_checks(folder / "a.jsonl")
+    prepared = build_prepared(folder, resolved=resolved, summary=model)
+    limit_checks.check_limits(prepared, speed)
+    prepared.journal.close()
+    return read_checks(prepared.journal.path)
 
 
 def read_checks(path: Path) -> RunResult:
@@ -172,14 +173,13 @@ class Pipeline:
 # 1 + 4 + 2 batches were ready, or in the making, before the drain began.
 @pytest.mark.parametrize(("batch_seconds", "least", "most"), [(0.001, 500, 501), (0.1, 5, 6), (3.0, 1, 1)])
 def test_batches_are_drawn_from_the_pipeline_alone_for_half_a_second_once_none_is_ready_any_more(
-    monkeypatch: pytest.MonkeyPatch, batch_seconds: float, least: int, most: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_seconds: float, least: int, most: int
 ) -> None:
     pipeline = Pipeline(batch_seconds)
-    monkeypatch.setattr(input_pipeline, "build_training_dataset", lambda *_, **__: pipeline)
-    monkeypatch.setattr(input_pipeline, "compile_draws", lambda batches: batches.draw)
-    monkeypatch.setattr(training.time, "perf_counter", pipeline.now)
-    unused: Any = None
-    check = training.check_input(build_request(recipe=build_recipe()), unused)
+    monkeypatch.setattr(BACKEND, "build_training_dataset", lambda *_, **__: pipeline)
+    monkeypatch.setattr(BACKEND, "compile_draws", lambda batches: batches.draw)
+    monkeypatch.setattr(limit_checks.time, "perf_counter", pipeline.now)
+    check = limit_checks.check_input(build_prepared(tmp_path))
     assert least <= check.num_batches <= most
     assert check.seconds == pytest.approx(check.num_batches * batch_seconds)
     assert pipeline.drawn == 7 + check.num_batches

@@ -48,14 +48,20 @@ def build_model() -> Any:
 
 def take_apart(model: Any, num_features: int = device_naps.NUM_FEATURES) -> tuple[Any, Any]:
     """Returns a model's step, and the batches that it is of."""
-    profiling = backends.current().profiling
+    backend = backends.current()
     placed: Any = None  # neither asks for it
-    batches = profiling.build_batches(generate_batches(num_features), placed)
-    return profiling.build_step(model, batches, placed), batches
+    batches = backend.build_batches(generate_batches(num_features), placed)
+    return backend.build_step(model, batches, placed), batches
+
+
+def train(step: Any, iterator: Any) -> float:
+    """Trains one step; returns its loss."""
+    found = step.train(iterator)
+    return float((found[0] if NAME == "jax" else found)["loss"])
 
 
 def compute(step: Any, upto: str, batch: Any) -> Any:
-    state = (step._take_state(),) if NAME == "jax" else ()
+    state = (step.take_state(),) if NAME == "jax" else ()
     return step.build(upto)(*state, *batch)
 
 
@@ -68,7 +74,7 @@ def to_numpy(value: Any) -> npt.NDArray[Any]:
 def read_all(step: Any) -> list[npt.NDArray[Any]]:
     """Returns all that a step changes, but for metrics, which are last."""
     of_metrics = len(step.model.metrics_variables)
-    held = itertools.chain(*step._take_state()) if NAME == "jax" else (one.value for one in step._variables)
+    held = itertools.chain(*step.take_state()) if NAME == "jax" else (one.value for one in step._variables)
     return list(map(to_numpy, held))[:-of_metrics]
 
 
@@ -97,7 +103,7 @@ def test_updates_are_those_of_kerass_own_step_and_are_taken_back(compiles: bool)
     first_iterator, second_iterator = batches.iterator(), batches.iterator()
     step.restore()  # sets PyTorch's generator, too, from which its iterators draw as they begin
     before = read_all(step)
-    losses = [float(step._train(first_iterator)["loss"]) for _ in range(3)]
+    losses = [train(step, first_iterator) for _ in range(3)]
     theirs = read_all(step)
     step.restore()
     for value, old in zip(read_all(step), before, strict=True):
@@ -112,7 +118,7 @@ def test_updates_are_those_of_kerass_own_step_and_are_taken_back(compiles: bool)
         assert old.dtype.kind != "f" or old.size == 1 or not np.array_equal(ours, old)
     assert first == pytest.approx(losses[0], rel=1e-6)
     step.restore()
-    assert float(step._train(second_iterator)["loss"]) == pytest.approx(losses[0], rel=1e-6)  # and metrics begin anew
+    assert train(step, second_iterator) == pytest.approx(losses[0], rel=1e-6)  # and metrics begin anew
     step.restore()
     step.model.fit(generate_batches(6), steps_per_epoch=2, shuffle=False, verbose=0)
 
@@ -152,7 +158,7 @@ def test_xla_leaves_out_nothing_of_a_phase() -> None:
     step, batches = take_apart(compiled(model), size)
 
     def count_flops(upto: str) -> float:
-        program = step.build(upto).lower(step._take_state(), *next(batches.cycle())).compile()
+        program = step.build(upto).lower(step.take_state(), *next(batches.cycle())).compile()
         return float(program.cost_analysis().get("flops", 0.0))
 
     # Two products of matrices forward, and three of the same size backward: the inputs need no gradient.
@@ -177,14 +183,14 @@ def test_layers_are_not_told_apart_on_jax(compiler: str) -> None:
 def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> None:
     step, _ = take_apart(compiled(build_model()), 6)
     layers = {layer.index: layer.name for layer in step.describe_layers(BATCH)}
-    tracing = backends.tracing()
+    backend = backends.current()
     for upto in PHASES:
         call = step.call(upto)
         call()
-        traced = tracing.trace(lambda call=call: [call() for _ in range(2)] and None)
+        traced = backend.trace(lambda call=call: [call() for _ in range(2)] and None)
         found: dict[str, set[str]] = {}
         for operation in traced.operations:
-            found.setdefault(tracing.part_of(operation.name)[1], set()).add(operation.kind)
+            found.setdefault(backend.part_of(operation.name)[1], set()).add(operation.kind)
         assert "other" not in found
         assert ("update" in found) == (upto == "update")
         assert "forward/loss" in found

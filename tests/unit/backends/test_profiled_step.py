@@ -11,6 +11,8 @@ from tfbench.backends.tensorflow import op_trace
 from tfbench.backends.tensorflow.op_trace import part_of
 from tfbench.backends.tensorflow.profiled_step import ProfiledStep
 from tfbench.models.layers.switchable_max_pooling import SwitchableMaxPooling2D
+from tfbench.models.structure.graph import walk
+from tfbench.models.structure.layer_costs import describe_calls
 
 BATCH = 4
 
@@ -62,7 +64,7 @@ def batch_for(model: keras.Model) -> tuple[Any, Any]:
 def test_it_changes_all_variables_as_kerass_own_step_does(build: Any) -> None:
     model = compiled(build())
     x, y = batch_for(model)
-    step = ProfiledStep(model, tf.distribute.get_strategy())
+    step = ProfiledStep(model, list(walk(model)), tf.distribute.get_strategy())
     before = [variable.numpy() for variable in step.variables]
     loss = step.build("update")(x, y).numpy()
     ours = [variable.numpy() for variable in step.variables]
@@ -83,7 +85,7 @@ def test_functions_up_to_a_phase_change_no_weights_and_give_the_gradients_of_the
 ) -> None:
     model = compiled(build(), runs_eagerly=runs_eagerly)
     x, y = batch_for(model)
-    step = ProfiledStep(model, tf.distribute.get_strategy())
+    step = ProfiledStep(model, list(walk(model)), tf.distribute.get_strategy())
     before = [variable.numpy() for variable in step.variables]
     with tf.GradientTape() as tape:
         loss = model.compute_loss(x, y, model(x, training=True))
@@ -99,8 +101,10 @@ def test_functions_up_to_a_phase_change_no_weights_and_give_the_gradients_of_the
 def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> None:
     model = compiled(build_image_model())
     x, y = batch_for(model)
-    step = ProfiledStep(model, tf.distribute.get_strategy())
-    layers = {(layer.name, layer.index) for layer in step.describe_layers(BATCH)}
+    step = ProfiledStep(model, list(walk(model)), tf.distribute.get_strategy())
+    layers = {
+        (layer.name, layer.index) for layer in describe_calls(list(walk(model)), model.trainable_variables, BATCH)
+    }
     update = step.build("update")
     update(x, y)
     traced = op_trace.trace(lambda: update(x, y).numpy())
@@ -117,7 +121,7 @@ def test_layers_are_described_with_the_bytes_that_must_move_and_whether_gradient
     model = compiled(
         keras.Sequential([keras.Input((6,)), keras.layers.Rescaling(2.0), keras.layers.Dense(3), keras.layers.Dense(5)])
     )
-    rescaling, first, second = ProfiledStep(model, tf.distribute.get_strategy()).describe_layers(BATCH)
+    rescaling, first, second = describe_calls(list(walk(model)), model.trainable_variables, BATCH)
     # floats of 4 bytes: inputs 4x6, weights 6x3 + 3, outputs 4x3
     assert first.forward_bytes == 4 * (24 + 21 + 12)
     assert first.backward_bytes == 4 * (24 + 12 + 21 + 21)  # no gradient of the input, one of the weights

@@ -1,101 +1,39 @@
-"""Training from samples on the device: the same steps, in the same order, as batches from the host make."""
+"""Training from samples on the device: the same steps, in the same order, as batches from the host.
 
-from collections.abc import Callable
+In a process that trains with one back end: `KERAS_BACKEND=jax pytest FILE`.
+"""
+
+import dataclasses
+import itertools
+import os
 from typing import Any
 
-import keras
 import numpy as np
+import numpy.typing as npt
 import pytest
-import tensorflow as tf
 
-from builders import build_placement, build_recipe
-from tfbench.backends.resident_samples import require_plain_fit
-from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
-from tfbench.backends.tensorflow.placement import ResolvedDistribution
-from tfbench.backends.tensorflow.resident import build_resident_training
+from builders import build_placement
+from tfbench import backends
+from tfbench.backends.resident_samples import build_finish, number_blocks
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources.synthetic import generate_splits
-from tfbench.errors import DatasetError, DeviceError, RecipeError
+from tfbench.errors import DatasetError, DeviceError
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.recipe.sections import TrainingConfig
+from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
-STEPS = 4  # an epoch of 50 samples by 16, the last batch of which wraps around
+NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
+BATCH, STEPS = 16, 4  # an epoch of 50 samples, the last batch of which reaches over the end of the pass
+MOST = 1 if NAME == "torch" else 3  # steps of an execution, whose last one in an epoch has one
 SPEC: dict[str, Any] = {
     "input_shape": (5, 5, 1),
     "input_dtype": "uint8",
     "target_shape": (),
     "num_classes": 3,
     "train_samples": 50,
-    "validation_samples": 4,
+    "validation_samples": 10,
     "input_scale": 1 / 255,
     "mean": "image",
 }
-
-
-def place(strategy: Any = None) -> ResolvedDistribution:
-    return ResolvedDistribution(
-        strategy or tf.distribute.get_strategy(), build_placement(devices=("cpu:0",)), {"/device:CPU:0": "cpu:0"}
-    )
-
-
-def configure(steps_per_execution: int = 1, *, compiler: str = "graph") -> TrainingConfig:
-    return build_recipe(
-        training={
-            "global_batch_size": 16,
-            "epochs": 1,
-            "seed": 3,
-            "steps_per_execution": steps_per_execution,
-            "compiler": compiler,
-            "data_on_device": True,
-        }
-    ).training
-
-
-def build_model(training: TrainingConfig) -> Any:
-    """A network whose dropout and moving statistics tell the order of its steps."""
-    keras.utils.set_random_seed(1)
-    layers = keras.layers
-    model = keras.Sequential(
-        [
-            keras.Input((5, 5, 1)),
-            layers.Flatten(),
-            layers.Dense(8),
-            layers.BatchNormalization(),
-            layers.Dropout(0.5),
-            layers.Dense(3),
-        ]
-    )
-    model.compile(
-        "adam",
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-        steps_per_execution=training.steps_per_execution,
-        jit_compile=training.compiler_used == "xla",
-        run_eagerly=training.compiler_used == "eager",
-    )
-    return model
-
-
-def train(
-    training: TrainingConfig,
-    splits: Splits,
-    *,
-    epochs: int,
-    first_epoch: int = 0,
-    strategy: Any = None,
-    build: Callable[[TrainingConfig], Any] = build_model,
-) -> Any:
-    """Trains from samples on the device; returns the model and what `fit` learned."""
-    placed = place(strategy)
-    with placed.scope():
-        model = build(training)
-    blocks = build_resident_training(
-        model, splits, training, placed, steps_per_epoch=STEPS, first_step=first_epoch * STEPS
-    )
-    history = model.fit(
-        blocks, initial_epoch=first_epoch, epochs=epochs, steps_per_epoch=STEPS, shuffle=False, verbose=0
-    )
-    return model, history.history
 
 
 @pytest.fixture(scope="module")
@@ -103,246 +41,236 @@ def splits() -> Splits:
     return generate_splits(DatasetSpec(**SPEC), seed=2)
 
 
-def train_as_usual(splits: Splits, model: Any) -> dict[str, list[float]]:
-    """Trains two epochs of Keras's own steps, one by one; returns what they learned."""
-    batches = build_training_dataset(splits, global_batch_size=16, seed=3)
+def configure(*, on_device: bool = True, **values: Any) -> TrainingConfig:
+    own = {"steps_per_execution": MOST, **values}
+    return TrainingConfig(backend=NAME, global_batch_size=BATCH, epochs=2, seed=3, data_on_device=on_device, **own)  # type: ignore[arg-type]
+
+
+def build_model(training: TrainingConfig, kind: Any = None, *, is_small: bool = False) -> Any:
+    """Builds a network whose moving statistics tell the order of its steps, and its dropout, too.
+
+    But PyTorch's dropout draws from a generator that all of a process shares.
+    """
+    import keras
+
+    keras.utils.set_random_seed(1)
+    layers = keras.layers
+    inputs = keras.Input((5, 5, 1))
+    flat = layers.Flatten()(inputs)
+    hidden = flat if is_small else layers.BatchNormalization()(layers.Dense(8, use_bias=False)(flat))
+    model = (kind or keras.Model)(inputs, layers.Dense(3)(layers.Dropout(0.0 if NAME == "torch" else 0.5)(hidden)))
+    model.compile(
+        "sgd" if is_small else "adam",
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[] if is_small else ["accuracy"],
+        steps_per_execution=training.steps_per_execution,
+        jit_compile=training.compiler_used in ("xla", "inductor"),
+        run_eagerly=NAME == "tensorflow" and training.compiler_used == "eager",
+    )
+    return model
+
+
+def place(training: TrainingConfig) -> Any:
+    """Returns the processor; TensorFlow's devices cannot be chosen twice in a process."""
+    if NAME != "tensorflow":
+        return backends.current().resolve(DistributionConfig(devices=("cpu:0",)), training)
+    import tensorflow as tf
+
+    from tfbench.backends.tensorflow.placement import ResolvedDistribution
+
+    placement = build_placement(devices=("cpu:0",), feed="resident")
+    return ResolvedDistribution(tf.distribute.get_strategy(), placement, {"/device:CPU:0": "cpu:0"})
+
+
+def train(training: TrainingConfig, splits: Splits, model: Any, *, epochs: range = range(2)) -> dict[str, list[float]]:
+    """Trains, with a validation after each epoch; returns what Keras tells of them."""
+    backend, first_step = backends.current(), epochs.start * STEPS
+    if training.data_on_device:
+        placed = place(training)
+        assert placed.placement.feed == "resident"
+        batches = backend.build_resident_training(
+            model, splits, training, placed, steps_per_epoch=STEPS, first_step=first_step
+        )
+    else:
+        batches = backend.build_training_dataset(
+            splits, global_batch_size=BATCH, seed=training.seed, first_step=first_step
+        )
     history: dict[str, list[float]] = model.fit(
-        batches, epochs=2, steps_per_epoch=STEPS, shuffle=False, verbose=0
+        batches,
+        initial_epoch=epochs.start,
+        epochs=epochs.stop,
+        steps_per_epoch=STEPS,
+        validation_data=backend.build_validation_dataset(splits, batch_size=4),
+        shuffle=False,
+        verbose=0,
     ).history
     return history
 
 
+def values_of(model: Any) -> list[npt.NDArray[Any]]:
+    backend = backends.current()
+    return [backend.to_numpy(variable) for variable in backend.training_variables(model)]
+
+
+def require_alike(
+    found: list[npt.NDArray[Any]], usual: list[npt.NDArray[Any]], *, is_exact: bool = NAME != "jax"
+) -> None:
+    """Holds values against each other: bit for bit, but as far as XLA's loop rounds as its step does."""
+    for one, other in zip(found, usual, strict=True):
+        if is_exact:
+            np.testing.assert_array_equal(one, other)
+        else:
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 @pytest.fixture(scope="module")
-def usual(splits: Splits) -> tuple[list[Any], dict[str, list[float]]]:
-    """The values after two epochs of Keras's own steps, and what they learned."""
-    model = build_model(configure())
-    history = train_as_usual(splits, model)
-    return model.get_weights(), history
+def usual(splits: Splits) -> tuple[list[npt.NDArray[Any]], dict[str, list[float]]]:
+    """The values after two epochs of batches from the host, step by step, and what Keras tells of them."""
+    training = configure(on_device=False, steps_per_execution=1)
+    model = build_model(training)
+    history = train(training, splits, model)
+    return values_of(model), history
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 2, 3, 100])
-def test_it_trains_bit_for_bit_as_keras_does_step_by_step(
-    steps_per_execution: int, splits: Splits, usual: tuple[list[Any], dict[str, list[float]]]
-) -> None:
-    model, history = train(configure(steps_per_execution), splits, epochs=2)
+@pytest.mark.parametrize("steps_per_execution", [1] if NAME == "torch" else [3, 100])
+def test_it_trains_as_batches_from_the_host_do(steps_per_execution: int, splits: Splits, usual: Any) -> None:
+    training = configure(steps_per_execution=steps_per_execution)
+    model = build_model(training)
+    history = train(training, splits, model)
     assert int(model.optimizer.iterations) == 2 * STEPS  # the last execution of an epoch ends with it
-    assert all(np.array_equal(a, b) for a, b in zip(model.get_weights(), usual[0], strict=True))
-    assert history == usual[1]
+    require_alike(values_of(model), usual[0])
+    assert history == {name: pytest.approx(values, rel=1e-5) for name, values in usual[1].items()}
 
 
-def test_a_strategy_of_one_device_trains_the_same(
-    splits: Splits, usual: tuple[list[Any], dict[str, list[float]]]
-) -> None:
-    model, _ = train(configure(3), splits, epochs=2, strategy=tf.distribute.OneDeviceStrategy("/device:CPU:0"))
-    assert all(np.array_equal(a, b) for a, b in zip(model.get_weights(), usual[0], strict=True))
-
-
-def test_xla_compiles_the_loop_as_a_whole(splits: Splits, usual: tuple[list[Any], dict[str, list[float]]]) -> None:
-    model, history = train(configure(3, compiler="xla"), splits, epochs=2)
-    assert int(model.optimizer.iterations) == 2 * STEPS
-    assert history["loss"] == pytest.approx(usual[1]["loss"], abs=0.5)  # XLA draws another dropout
-
-
-def test_without_a_graph_the_same_steps_are_done_one_by_one(
-    splits: Splits, usual: tuple[list[Any], dict[str, list[float]]]
-) -> None:
-    model, history = train(configure(3, compiler="eager"), splits, epochs=2)
-    assert int(model.optimizer.iterations) == 2 * STEPS
-    assert history["loss"] == pytest.approx(usual[1]["loss"], rel=1e-4)
-
-
-def test_a_run_that_goes_on_is_given_the_samples_that_would_come_next(splits: Splits) -> None:
-    numbers: list[list[int]] = []
-    for first_epoch in (0, 1):
-        training, placed = configure(3), place()
-        blocks = build_resident_training(
-            build_model(training), splits, training, placed, steps_per_epoch=STEPS, first_step=first_epoch * STEPS
-        )
-        numbers.append(
-            [int(n) for block, count in blocks.take(4 - 2 * first_epoch) for n in block[: int(count)].numpy().ravel()]
-        )
-    assert numbers[0][STEPS * 16 :] == numbers[1]
-    assert sorted(numbers[0][:50]) == list(range(50))
-
-
-@pytest.mark.parametrize(
-    "changes", [{"stored_shape": (7, 7, 1)}, {"mirrors": True}], ids=["cropped at random", "mirrored at random"]
-)
-def test_samples_that_every_epoch_cuts_anew_are_refused(changes: dict[str, Any]) -> None:
-    splits = generate_splits(DatasetSpec(**SPEC | changes), seed=2)
-    with pytest.raises(DatasetError, match=r"training\.data_on_device: needs samples that are in memory"):
-        train(configure(), splits, epochs=1)
-
-
-def test_samples_that_are_read_one_by_one_are_refused(splits: Splits) -> None:
-    read = Split(inputs=splits.train.inputs, targets=splits.train.targets, num_samples=50, read=lambda row: row)
-    with pytest.raises(DatasetError, match=r"training\.data_on_device: needs samples that are in memory"):
-        train(configure(), Splits(spec=splits.spec, train=read, validation=read, source="files"), epochs=1)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        tf.errors.ResourceExhaustedError(None, None, "OOM"),
-        tf.errors.InternalError(None, None, "Failed copying input tensor to GPU:0: Dst tensor is not initialized."),
-    ],
-    ids=["no room for a tensor", "no room for a copy"],
-)
-def test_samples_that_do_not_fit_are_refused_with_their_size(
-    error: Exception, splits: Splits, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(tensor: Any) -> Any:
-        raise error
-
-    monkeypatch.setattr(tf, "identity", refuse)
-    with pytest.raises(DeviceError, match=r"0\.0 GiB, do not fit on cpu:0"):
-        train(configure(), splits, epochs=1)
-
-
-def test_another_error_of_the_copy_is_not_taken_for_too_little_memory(
+@pytest.mark.skipif(NAME != "jax", reason="of JAX's loop")
+def test_loops_have_lengths_that_are_known_as_they_are_compiled_before_the_first_step(
     splits: Splits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(tensor: Any) -> Any:
-        raise tf.errors.InternalError(None, None, "the driver is gone")
+    import jax
+    import keras
 
-    monkeypatch.setattr(tf, "identity", refuse)
-    with pytest.raises(tf.errors.InternalError, match="the driver is gone"):
-        train(configure(), splits, epochs=1)
+    loop, events = jax.lax.fori_loop, list[Any]()
 
+    def record(first: int, after: Any, *rest: Any) -> Any:
+        events.append(after)
+        return loop(first, after, *rest)
 
-class OwnStep(keras.Model):  # type: ignore[misc]  # Keras has no types
-    """Trains its two layers by two optimizers, the second one made as training begins, and tells of no metric's."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.bias_optimizer = keras.optimizers.Adam(0.01)
-        self.tracker = keras.metrics.Mean(name="squares")
-
-    @property
-    def metrics(self) -> list[Any]:
-        return [*super().metrics, self.tracker]
-
-    def train_step(self, data: Any) -> dict[str, Any]:
-        inputs, targets = data
-        with tf.GradientTape() as tape:
-            outputs = self(inputs, training=True)
-            loss = self.compute_loss(x=inputs, y=targets, y_pred=outputs)
-        gradients = tape.gradient(loss, self.trainable_weights)
-        pairs = list(zip(gradients, self.trainable_weights, strict=True))
-        self.optimizer.apply_gradients(pair for pair in pairs if "kernel" in pair[1].path)
-        self.bias_optimizer.apply_gradients(pair for pair in pairs if "kernel" not in pair[1].path)
-        self.tracker.update_state(tf.square(outputs))
-        self.compute_metrics(inputs, targets, outputs)
-        return {"loss": loss, "squares": self.tracker.result(), "norm": tf.linalg.global_norm(gradients), "constant": 2}
+    monkeypatch.setattr(jax.lax, "fori_loop", record)
+    training = configure()
+    model = build_model(training, is_small=True)
+    build = backends.current().build_resident_training
+    batches = build(model, splits, training, place(training), steps_per_epoch=STEPS, first_step=0)
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: events.append("done"))
+    model.fit(batches, epochs=2, steps_per_epoch=STEPS, shuffle=False, verbose=0, callbacks=[callback])
+    assert sorted(events[:2]) == [1, 3]
+    assert events[2:] == ["done"] * 4
 
 
-class OwnMetrics(keras.Model):  # type: ignore[misc]  # Keras has no types
-    """Has a loss of its own, and tells of the last batch besides the metrics."""
-
-    def compute_loss(self, *arguments: Any, **options: Any) -> Any:
-        return 2 * super().compute_loss(*arguments, **options)
-
-    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
-        return super().compute_metrics(x, y, y_pred, sample_weight) | {"largest": tf.reduce_max(y_pred)}
-
-
-class OwnCompile(keras.Model):  # type: ignore[misc]  # Keras has no types
-    """Does two steps a call, whatever it is told, and has a metric more."""
-
-    def compile(self, *arguments: Any, **options: Any) -> None:
-        metrics = [*options.pop("metrics"), keras.metrics.SparseTopKCategoricalAccuracy(2, name="top")]
-        super().compile(*arguments, metrics=metrics, **options | {"steps_per_execution": 2})
+def test_another_compiler_is_given_the_same_step(splits: Splits, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+    if NAME == "torch":  # its compiler takes a minute; what it makes of a step is not asked here
+        monkeypatch.setattr("torch.compile", lambda step: given.append(step.__module__) or step)
+    found = []
+    for compiler in (None, "inductor" if NAME == "torch" else "eager"):
+        training = configure(compiler=compiler)
+        model = build_model(training, is_small=True)
+        train(training, splits, model)
+        found.append(values_of(model))
+    require_alike(*found, is_exact=NAME == "torch")
+    assert given[:1] == (["tfbench.backends.torch.resident"] if NAME == "torch" else [])
 
 
-class OwnNoise(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
-    """Draws from the generator that all of Keras shares, and adds to the loss."""
-
-    def call(self, inputs: Any) -> Any:
-        self.add_loss(1e-3 * keras.ops.sum(keras.ops.square(inputs)))
-        return inputs + keras.random.normal((16, 8))
-
-
-def build_own(
-    kind: type[Any] = keras.Model,
-    optimizer: Callable[[], Any] = keras.optimizers.Adam,
-    policy: str = "float32",
-    *,
-    is_noisy: bool = True,
-) -> Callable[[TrainingConfig], Any]:
-    """Returns what builds a network of a class, with an optimizer and a policy for types."""
-
-    def build(training: TrainingConfig) -> Any:
-        keras.utils.set_random_seed(1)
-        keras.config.set_dtype_policy(policy)
-        try:
-            inputs = keras.Input((5, 5, 1))
-            hidden = keras.layers.Dense(8)(keras.layers.Flatten()(inputs))
-            hidden = OwnNoise()(hidden) if is_noisy else hidden
-            model = kind(inputs, keras.layers.Dense(3, dtype="float32")(hidden))
-            model.compile(
-                optimizer=optimizer(),
-                loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-                metrics=["accuracy"],
-                steps_per_execution=training.steps_per_execution,
-                jit_compile=training.compiler_used == "xla",
-            )
-        finally:
-            keras.config.set_dtype_policy("float32")
-        return model
-
-    return build
+def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(splits: Splits, usual: Any) -> None:
+    training, backend = configure(), backends.current()
+    first, rest = build_model(training), build_model(training)
+    train(training, splits, first, epochs=range(1))
+    rest.optimizer.build(rest.trainable_variables)
+    for variable, value in zip(backend.training_variables(rest), values_of(first), strict=True):
+        variable.assign(value)
+    train(training, splits, rest, epochs=range(1, 2))
+    require_alike(values_of(rest), usual[0])
 
 
-OWN = {
-    "own train_step": build_own(OwnStep),
-    "own loss and metrics": build_own(OwnMetrics),
-    "own compile": build_own(OwnCompile),
-    "scaled loss": build_own(policy="mixed_float16", is_noisy=False),
-    "gradients of two steps": build_own(optimizer=lambda: keras.optimizers.Adam(gradient_accumulation_steps=2)),
-    "mean weights": build_own(optimizer=lambda: keras.optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency=3)),
-}
+@pytest.mark.parametrize("pool", [50, 20])
+@pytest.mark.parametrize("first_step", [0, STEPS])
+def test_samples_come_in_the_order_of_batches_from_the_host(first_step: int, pool: int) -> None:
+    import keras
+
+    splits = generate_splits(DatasetSpec(**SPEC), seed=2)
+    inputs, targets = splits.train.inputs[:pool], splits.train.targets[:pool]
+    split = Split(inputs=inputs, targets=targets, num_samples=50)
+    splits = Splits(spec=splits.spec, train=split, validation=split, source="test", mean=splits.mean)
+    finish = build_finish(splits)
+    blocks = number_blocks(splits, configure(), most=3, steps_per_epoch=STEPS, first_step=first_step)
+    taken = list(itertools.islice(blocks, 4))
+    assert [rows.shape for rows in taken] == [(3, BATCH), (1, BATCH), (3, BATCH), (1, BATCH)]
+    stream = backends.current().build_training_dataset(splits, global_batch_size=BATCH, seed=3, first_step=first_step)
+    for rows, (inputs, targets) in zip(np.concatenate(taken), stream, strict=False):
+        finished = finish(keras.ops.convert_to_tensor(split.inputs[rows]))
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(finished), inputs)
+        np.testing.assert_array_equal(split.targets[rows], targets)
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_what_a_network_does_its_own_way_is_done_as_fit_does_it(name: str, splits: Splits) -> None:
-    usual = OWN[name](configure())
-    usual_history = train_as_usual(splits, usual)
-    model, history = train(configure(3), splits, epochs=2, build=OWN[name])
-    require_plain_fit(model)
-    assert history == usual_history
-    assert len(model.variables) == len(usual.variables)
-    assert all(np.array_equal(a, b) for a, b in zip(model.variables, usual.variables, strict=True))
-    assert int(model.optimizer.iterations) == int(usual.optimizer.iterations)
+def test_what_a_step_of_ones_own_tells_besides_is_that_of_the_last_one(splits: Splits, usual: Any) -> None:
+    import keras
+
+    class OwnStep(keras.Model):  # type: ignore[misc]  # Keras has no types
+        """Tells of the last batch besides the metrics."""
+
+        def train_step(self, *given: Any) -> Any:
+            largest = {"largest": keras.ops.max(given[-1][0])}
+            if NAME != "jax":
+                return super().train_step(*given) | largest
+            told, state = super().train_step(*given)
+            return told | largest, state
+
+    training = configure()
+    history = train(training, splits, build_model(training, OwnStep))
+    batches = backends.current().build_training_dataset(splits, global_batch_size=BATCH, seed=3)
+    largest = [float(inputs.max()) for inputs, _ in itertools.islice(batches, 2 * STEPS)]
+    assert history.pop("largest") == pytest.approx(largest[STEPS - 1 :: STEPS])
+    assert history == {name: pytest.approx(values, rel=1e-5) for name, values in usual[1].items()}
 
 
-def test_xla_compiles_a_train_step_of_ones_own(splits: Splits) -> None:
-    build = build_own(OwnStep, is_noisy=False)  # XLA draws other numbers
-    usual_history = train_as_usual(splits, build(configure()))
-    _, history = train(configure(3, compiler="xla"), splits, epochs=2, build=build)
-    assert history == {name: pytest.approx(values, rel=1e-3) for name, values in usual_history.items()}
+@pytest.mark.parametrize("changes", [{"stored_shape": (7, 7, 1)}, {"mirrors": True}, {"read": lambda row: row}])
+def test_samples_that_are_read_or_cut_anew_in_every_epoch_are_refused(changes: dict[str, Any]) -> None:
+    training, read = configure(), changes.get("read")
+    splits = generate_splits(DatasetSpec(**SPEC | ({} if read else changes)), seed=2)
+    splits = dataclasses.replace(splits, train=dataclasses.replace(splits.train, read=read))
+    with pytest.raises(DatasetError, match=r"training\.data_on_device: needs samples that are in memory"):
+        train(training, splits, build_model(training))
 
 
-class OwnFit(keras.Model):  # type: ignore[misc]  # Keras has no types
-    """Does something before it trains."""
+def test_samples_that_do_not_fit_are_refused_with_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    error: Exception
+    training = configure()
+    model, plain = build_model(training), generate_splits(DatasetSpec(**SPEC | {"mean": "none"}), seed=2)
+    if NAME == "jax":
+        import jax as library
 
-    def fit(self, *arguments: Any, **options: Any) -> Any:
-        return super().fit(*arguments, **options)
+        error, copies = (
+            library.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes."),
+            "device_put",
+        )
+    elif NAME == "tensorflow":
+        import tensorflow as library
 
+        full = "Failed copying input tensor to GPU:0: Dst tensor is not initialized."
+        error, copies = library.errors.InternalError(None, None, full), "identity"
+    else:
+        import torch
+        from keras import ops as library
 
-class OwnFunction(keras.Model):  # type: ignore[misc]  # Keras has no types
-    """Trains by a function of its own, not compiled."""
+        error, copies = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 5 bytes."), "convert_to_tensor"
 
-    def make_train_function(self, force: bool = False) -> Any:
-        self.train_function = lambda iterator: self.train_step(next(iterator))
+    def refuse(*_arguments: Any) -> Any:
+        raise error
 
-    def compile(self, *arguments: Any, **options: Any) -> None:
-        super().compile(*arguments, **options | {"run_eagerly": True})
-
-
-@pytest.mark.parametrize(
-    ("kind", "problem"),
-    [(OwnFit, r"fit\(\) of its own"), (OwnFunction, r"make_train_function\(\) of its own and run_eagerly = True")],
-)
-def test_a_network_whose_loop_of_steps_is_its_own_is_refused(kind: type[Any], problem: str) -> None:
-    with pytest.raises(RecipeError, match=rf"^training.data_on_device: needs .* It has a {problem}\. Set it to false"):
-        require_plain_fit(build_own(kind)(configure()))
+    monkeypatch.setattr(library, copies, refuse)
+    with pytest.raises(
+        DeviceError, match=r"^training\.data_on_device: the training samples, 0\.0 GiB, do not fit on cpu"
+    ):
+        train(training, plain, model)
+    error = ValueError("the driver is gone")
+    with pytest.raises(ValueError, match="the driver is gone"):
+        train(training, plain, model)

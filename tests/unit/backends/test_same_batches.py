@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbench.backends import array_feeding
+from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
 from tfbench.datasets.sources.splits import Split, Splits, mean_of
@@ -130,7 +130,7 @@ def digest(batches: Iterator[tuple[Any, Any]]) -> str:
     return found.hexdigest()[:16]
 
 
-@pytest.mark.parametrize("feeding", [input_pipeline, array_feeding], ids=["TensorFlow", "NumPy"])
+@pytest.mark.parametrize("feeding", [input_pipeline, ArrayFeeding()], ids=["TensorFlow", "NumPy"])
 @pytest.mark.parametrize("name", CASES)
 def test_batches_are_the_same_bit_for_bit(name: str, feeding: Any) -> None:
     fields, options, expected = CASES[name]

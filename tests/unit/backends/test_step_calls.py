@@ -33,9 +33,10 @@ class Device:
 def build_calls(device: Device, steps_per_execution: int = 1) -> StepCalls:
     """Builds the calls of a step that does nothing but to keep a device busy."""
     calls = StepCalls.__new__(StepCalls)
-    calls.model = SimpleNamespace(train_function=lambda _: {"accuracy": None, "loss": device.do("keras")})
-    calls._keras_steps = steps_per_execution
-    calls._batches = SimpleNamespace(cycle=lambda: itertools.repeat((None, None)))
+    calls.model = SimpleNamespace(
+        train_function=lambda _: {"accuracy": None, "loss": device.do("keras")}, steps_per_execution=steps_per_execution
+    )
+    calls.batches = SimpleNamespace(cycle=lambda: itertools.repeat((None, None)))
     calls._profiled = SimpleNamespace(
         build=lambda upto: lambda x, y: (device.do(upto), []) if upto == "backward" else device.do(upto),
         build_take=lambda: lambda _: device.do("take"),

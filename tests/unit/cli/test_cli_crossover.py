@@ -120,7 +120,7 @@ def test_one_that_was_stopped_is_resumed_to_the_same_end(
             ("sweep", *RECIPE, "--refine", "3", "--vary", "model.hidden_units=[[1,2],[3,4]]"),
             "--refine needs one --vary of whole",
         ),
-        ((*AS_SWEEP, "--refine", "3", "--plan", "plan.json"), "--refine is of the sweeps of one machine"),
+        ((*AS_SWEEP, "--refine", "3", "--plan", "plan.json"), "leave --refine out"),
     ],
 )
 def test_what_cannot_be_searched_is_refused(

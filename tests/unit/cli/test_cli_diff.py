@@ -51,14 +51,14 @@ def test_diff_looks_into_another_store(tfbench: Cli, store: Store) -> None:
         (["diff", FIRST, "0000"], "run '0000': 2 runs are meant by it."),
         (["diff", FIRST, SECOND, "--store", "empty"], "store empty: holds no runs."),
         (["show", "--effective", "nothing"], "run 'nothing': not in store mlruns."),
-        (["show", "mnist_mlp", "--effective", "@last"], "a run, which has its recipe in it: leave 'mnist_mlp' out."),
+        (["show", "mnist_mlp", "--effective", "@last"], "shows a run as it was: leave RECIPE out."),
         (["show", "--effective", "@last", "--toml"], "--effective shows a run as it was: leave --toml out."),
         (
             ["show", "--effective", "@last", "--set", "training.epochs=1", "--allow-code"],
             "--effective shows a run as it was: leave --set, --allow-code out.",
         ),
         (["show"], "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run."),
-        (["show", "mnist_mlp", "--store", "mlruns"], "--store is where --effective looks for runs"),
+        (["show", "mnist_mlp", "--store", "mlruns"], "leave --store out"),
     ],
 )
 def test_a_mistake_gets_exit_code_2_and_one_message(tfbench: Cli, arguments: list[str], message: str) -> None:

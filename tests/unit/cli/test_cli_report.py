@@ -1,6 +1,5 @@
 """`tfbench report`: what it takes, what it writes and what it refuses to."""
 
-import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,9 @@ from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import report_contents
 from tfbench.sweeps.comparison import compare_stored, compare_sweep
 from tfbench.sweeps.report_contents import find_differing, gather_contents
-from tfbench.tracking import mlflow_process
 
 Cli = Callable[..., Any]
-PLOTS = ["samples_per_second.png", "speedup_mirrored-cpu-0-cpu-1.png", "ledger.png", "processed_samples.png"]
+PLOTS = ["samples_per_second.png", "speedup.png", "ledger.png", "processed_samples.png"]
 
 
 class Tracker:
@@ -35,6 +33,9 @@ class Tracker:
         self.logged: list[tuple[str, str, dict[str, str]]] = []
         self.addresses: list[tuple[str, str]] = []
         self.error: TrackingError | None = None
+
+    def begin(self, method: str) -> None:
+        assert method == "prepare"
 
     def log_report(
         self,
@@ -72,21 +73,19 @@ def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Tracker:
     tracker = Tracker()
     store.database.touch()
 
-    def make_tracker(uri: str, experiment: str, store: Store, named: str | None, process: str) -> Tracker:
-        assert process == "MLflow's"
+    def make_tracker(uri: str, experiment: str, store: Store, named: str | None) -> Tracker:
         tracker.addresses.append((uri, experiment))
         return tracker
 
     monkeypatch.setattr(report, "make_tracker", make_tracker)
-    monkeypatch.setattr(mlflow_process, "MlflowProcess", lambda **_: contextlib.nullcontext("MLflow's"))
     return tracker
 
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves the plots out, which take their time."""
-    monkeypatch.setattr(report_contents, "plot_comparison", lambda comparison: {})
-    monkeypatch.setattr(report_contents, "plot_curves", lambda *runs, **options: {})
+    monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
+    monkeypatch.setattr(report_contents, "curve_plots", lambda *runs, **options: ())
 
 
 def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> None:
@@ -97,7 +96,7 @@ def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> N
     names = [*PLOTS, "accuracy_by_time.png"]
     assert sorted(path.name for path in Path("plots").iterdir()) == sorted(names)
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in Path("plots").iterdir())
-    assert text.count("data:image/png;base64,") == len(names)
+    assert text.count("data:image/png;base64,") == 2 * len(names)  # for light and dark pages
     assert "out of memory: it took 9 GiB" in text
     assert "tfbench sweep test.toml \\\n    --vary training.global_batch_size=32,64 \\\n" in text
     assert "MLflow" not in done.stdout  # the store has no database
@@ -214,8 +213,8 @@ def test_the_curves_are_of_the_runs_of_median_speed_at_the_corners(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[RunCurves] = []
-    monkeypatch.setattr(report_contents, "plot_comparison", lambda comparison: {})
-    monkeypatch.setattr(report_contents, "plot_curves", lambda runs, *rest, **options: drawn.extend(runs) or {})
+    monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
+    monkeypatch.setattr(report_contents, "curve_plots", lambda runs, *rest, **options: drawn.extend(runs) or ())
     plan, results = read_sweep(store, "5eed")
     contents = gather_contents(store, compare_sweep(store, plan, results), plan, created=1.0)
     assert [(curves.setting, curves.arm) for curves in drawn] == [

@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from groups import RUN, measure, start_fakes
+from groups import start_fakes
 from tfbench.errors import RecipeError
-from tfbench.records.members import member_path, split
-from tfbench.records.run import RunExit, RunRequest
-from tfbench.runs import following, session
-from tfbench.runs.following import FollowedRun
-from tfbench.runs.launchers.clusters import Place
-from tfbench.store.store import Store
+from tfbench.records.run import RunRequest
+from tfbench.runs import session
 
 Cli = Callable[..., Any]
 SECOND = ("--coordinator", "a:1", "--num-workers", "2", "--worker-index", "1")
@@ -29,12 +25,12 @@ def run(tfbench: Cli, in_tmp_path: Path) -> Cli:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RunRequest, Place | None]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
     """Notes what was to be measured, instead of measuring it."""
-    found: list[tuple[RunRequest, Place | None]] = []
+    found: list[RunRequest] = []
 
     def execute(request: RunRequest, *rest: Any) -> None:
-        found.append((request, rest[-1]))
+        found.append(request)
         raise RecipeError("noted")
 
     monkeypatch.setattr(session, "execute_run", execute)
@@ -42,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RunRequest, Place | Non
 
 
 def test_the_number_of_workers_is_in_the_recipe_whoever_said_it(
-    run: Cli, asked: list[tuple[RunRequest, Place | None]], monkeypatch: pytest.MonkeyPatch
+    run: Cli, asked: list[RunRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("--workers", "2")
     run("--set", "distribution.num_workers=2")
@@ -50,8 +46,8 @@ def test_the_number_of_workers_is_in_the_recipe_whoever_said_it(
     monkeypatch.setenv("TFBENCH_NUM_WORKERS", "2")
     monkeypatch.setenv("TFBENCH_WORKER_INDEX", "0")
     run()
-    assert [request.recipe.distribution.num_workers for request, _ in asked] == [2, 2, 2]
-    assert [place and place.coordinator for _, place in asked] == ["", "", "a:1"]
+    assert [request.recipe.distribution.num_workers for request in asked] == [2, 2, 2]
+    assert [request.member and request.member.addresses for request in asked] == [None, None, ("a:1",)]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +62,7 @@ def test_the_number_of_workers_is_in_the_recipe_whoever_said_it(
     ],
 )
 def test_what_cannot_be_is_said(
-    run: Cli, asked: list[tuple[RunRequest, Place | None]], arguments: tuple[str, ...], strategy: str, what: str
+    run: Cli, asked: list[RunRequest], arguments: tuple[str, ...], strategy: str, what: str
 ) -> None:
     result = run(*arguments, "--devices", "cpu:0", strategy=strategy)
     assert result.exit_code == 2
@@ -74,44 +70,14 @@ def test_what_cannot_be_is_said(
     assert asked == []
 
 
-@pytest.mark.parametrize(("status", "code"), [("FINISHED", 0), ("KILLED", 1)])
+@pytest.mark.parametrize(("fate", "code"), [("finish", 0), ("fail", 1)])
 def test_another_worker_than_the_first_says_what_came_of_its_part(
-    run: Cli, monkeypatch: pytest.MonkeyPatch, status: Any, code: int
+    run: Cli, monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path, fate: str, code: int
 ) -> None:
-    def follow(request: RunRequest, place: Place, store: Any, tell: Any) -> FollowedRun:
-        tell("waiting")
-        end = RunExit(status=status, reason="" if status == "FINISHED" else "it was killed")
-        return FollowedRun(
-            run_id=RUN,
-            name="worker 1 of 2 on b",
-            index=place.index,
-            num_workers=2,
-            end=end,
-            journal=Path("s/1.jsonl"),
-            was_interrupted=False,
-        )
-
-    monkeypatch.setattr(following, "follow", follow)
+    start_fakes(monkeypatch, in_tmp_path)(w1=fate)
     result = run(*SECOND)
-    assert (result.exit_code, result.stderr) == (code, "waiting\n")
-    reason = ": it was killed" if code else ""
-    assert result.stdout == f"worker 1 of 2 on b, run {RUN}: {status}{reason}. Its journal: s/1.jsonl\n"
+    assert (result.exit_code, result.stderr) == (code, "")
+    assert result.stdout.startswith(f"worker 1 of 2: {'FAILED: ' if code else 'FINISHED. Its journal: '}")
     document = json.loads(run(*SECOND, "--format", "json").stdout)
-    assert (document["id"], document["worker_index"], document["status"]) == (RUN, 1, status)
-
-
-def test_export_writes_the_journals_of_all_workers_and_says_which_are_missing(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start_fakes(monkeypatch, in_tmp_path)()
-    store = Store(Path("mlruns"))
-    measure(store)
-    done = tfbench("export", RUN)
-    assert (done.exit_code, done.stderr) == (0, "")
-    whole = Path(f"{RUN}.jsonl").read_bytes()
-    paths = [member_path(store.journal_path(RUN), index) for index in range(2)]
-    assert whole == b"".join(path.read_bytes() for path in paths)
-    assert split(whole) == [path.read_bytes() for path in paths]
-    paths[1].unlink()
-    assert f"run {RUN}: the journals of workers 1 are not in this store" in tfbench("export", RUN, "--force").stderr
-    assert Path(f"{RUN}.jsonl").read_bytes() == paths[0].read_bytes()
+    assert (document["worker_index"], document["status"]) == (1, "FAILED" if code else "FINISHED")
+    assert Path(document["journal"]).is_file()

@@ -27,8 +27,8 @@ from tfbench.runs.launchers import process
 from tfbench.runs.requests import new_request
 from tfbench.schema import read_json
 from tfbench.store.store import Store
-from tfbench.sweeps.plan import new_plan, parse_arm, parse_variation
-from tfbench.sweeps.sweep import check_points
+from tfbench.sweeps.arguments import parse_arm, parse_variation
+from tfbench.sweeps.plan import check_points, new_plan
 from tfbench.wording import LONGEST_LINE
 
 SHIPPED = {path.stem: tomllib.loads(path.read_text()) for path in sorted(files.shipped_folder().glob("*.toml"))}
@@ -156,13 +156,6 @@ def command_lines(draw: Callable[..., Any]) -> list[str]:
     return line + draw(st.lists(words, max_size=1))
 
 
-class NoTracker:
-    """Stands in for MLflow, which takes seconds to begin with."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise TfbenchError("no MLflow in this test")
-
-
 @pytest.fixture
 def alone(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Gives a store with a run, and lets no process be started."""
@@ -171,7 +164,6 @@ def alone(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise FileNotFoundError(2, "No such file or directory", "python")
 
     monkeypatch.setattr(process.subprocess, "Popen", refuse)  # of a module that is imported by then
-    monkeypatch.setattr("tfbench.tracking.mlflow_tracker.MlflowTracker", lambda *arguments, **options: NoTracker())
     write_journal(Store(in_tmp_path / "mlruns"), build_sized_result(0))
     return in_tmp_path
 

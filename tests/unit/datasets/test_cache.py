@@ -102,11 +102,14 @@ def write_mat(data: Path) -> None:
 
 
 def load_mnist(data: Path) -> Splits:
-    return mnist_files.load(data, SPEC)
+    found = mnist_files.load(str(data))
+    assert found
+    return found.train_and_test(SPEC)
 
 
-def load_tiny(data: Path) -> Splits:
-    return tfds_arrays.load_tfds("tiny", SPEC, str(data), splits=("train", "test"), host="https://data.example.org")
+def load_tiny(data: Path, spec: DatasetSpec = SPEC) -> Splits:
+    found = tfds_arrays.load("tiny", str(data), splits=("train", "test"), host="https://data.example.org")
+    return found.train_and_test(spec)
 
 
 def load_svhn(data: Path) -> Splits:
@@ -135,7 +138,7 @@ def digest(splits: Splits) -> str:
 
 
 def entries(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.exists() else []
+    return sorted(path for path in folder.iterdir() if path.name != ".lock") if folder.exists() else []
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -204,17 +207,12 @@ def test_other_contents_of_the_same_size_and_time_are_decoded(tmp_path: Path, so
 def test_another_version_of_anything_is_another_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_tfds(tmp_path / "data")
     root = tmp_path / "data" / "tiny"
-    one = cache.origin_of("tiny", "files", root, reader="numpy")
-    assert one is not None and one.source == f"files, read by numpy {np.__version__}"
-    others = [
-        cache.origin_of("other", "files", root, reader="numpy"),
-        cache.origin_of("tiny", "files", root, reader="scipy"),
-        cache.origin_of("tiny", "files", root, reader="numpy", part="train"),
-        dataclasses.replace(one, decoding=str(cache.DECODING + 1)),
-    ]
+    names = {cache.name_of("tiny 1.0", root, None), cache.name_of("tiny 1.1", root, None)}
+    monkeypatch.setattr(cache, "DECODING", cache.DECODING + 1)
+    names.add(cache.name_of("tiny 1.0", root, None))
     (root / "1.0.0").rename(root / "1.0.1")
-    others.append(cache.origin_of("tiny", "files", root, reader="numpy"))
-    assert len({other.name() for other in others if other} | {one.name()}) == 6
+    names.add(cache.name_of("tiny 1.0", root, None))
+    assert len(names - {None}) == 4
 
 
 def flip(path: Path, place: int) -> None:
@@ -228,7 +226,7 @@ def test_samples_that_are_not_what_is_asked_for_are_refused_as_without_the_cache
     load_tiny(tmp_path / "data")
     more = dataclasses.replace(SPEC, train_samples=41)
     with pytest.raises(DatasetError, match="split train: expected 41 samples, found 40"):
-        tfds_arrays.load_tfds("tiny", more, str(tmp_path / "data"), splits=("train", "test"), host="https://x.example")
+        load_tiny(tmp_path / "data", more)
     with pytest.raises(DatasetError, match=r"the folder .*/absent does not exist"):
         load_tiny(tmp_path / "absent")
 
@@ -246,29 +244,14 @@ def test_files_that_change_while_they_are_read_leave_no_entry(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_idx(tmp_path / "data")
-    decode = mnist_files._read_pair
+    decode = mnist_files._read_idx
 
-    def change(data: Path, images: str, labels: str) -> Any:
+    def change(path: Path) -> Any:
         write_idx(tmp_path / "data", seed=1)
-        return decode(data, images, labels)
+        return decode(path)
 
-    monkeypatch.setattr(mnist_files, "_read_pair", change)
+    monkeypatch.setattr(mnist_files, "_read_idx", change)
     assert load_mnist(tmp_path / "data").cache == "not written: the files changed while they were read"
-    assert entries(folder) == []
-
-
-def test_records_whose_files_are_elsewhere_are_not_kept(tmp_path: Path, folder: Path) -> None:
-    write_tfds(tmp_path / "data")
-    version = tmp_path / "data" / "tiny" / "1.0.0"
-    (tmp_path / "data" / "x").mkdir()
-    for path in version.glob("*.tfrecord*"):
-        path.rename(tmp_path / "data" / "x" / path.name)
-    description = version / "dataset_info.json"
-    template = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
-    text = description.read_text(encoding="utf-8")
-    assert template in text
-    description.write_text(text.replace(template, f"../../x/{template}"), encoding="utf-8")
-    assert load_tiny(tmp_path / "data").cache == f"not written: files of it are not in {tmp_path}/data/tiny"
     assert entries(folder) == []
 
 
@@ -308,6 +291,14 @@ def test_who_finds_that_another_process_was_faster_leaves_its_folder(
     assert [path.stat().st_ino for path in entries(folder)] == [before]
 
 
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path, folder: Path) -> None:
+    (folder / "a1b2.part" / "arrays").mkdir(parents=True)
+    (folder / "a1b2.part" / "arrays" / "train.inputs.npy").write_bytes(b"half")
+    write_idx(tmp_path / "data")
+    assert load_mnist(tmp_path / "data").cache == "written"
+    assert [len(path.name) for path in entries(folder)] == [32]
+
+
 def test_a_folder_that_cannot_be_one_costs_nothing_but_time(tmp_path: Path, folder: Path) -> None:
     write_idx(tmp_path / "data")
     folder.write_text("a file")
@@ -337,12 +328,10 @@ def test_the_folder_is_where_the_user_keeps_such_things(monkeypatch: pytest.Monk
 def test_a_hit_imports_neither_tensorflow_nor_its_datasets(tmp_path: Path, folder: Path) -> None:
     write_tfds(tmp_path / "data")
     load_tiny(tmp_path / "data")
-    spec = {name: getattr(SPEC, name) for name in SPEC.__slots__}
     code = f"""
 import sys
-from tfbench.datasets.sources.tfds_arrays import load_tfds
-from tfbench.recipe.dataset_spec import DatasetSpec
-found = load_tfds("tiny", DatasetSpec(**{spec}), {str(tmp_path / "data")!r}, splits=("train", "test"), host="")
+from tfbench.datasets.sources.tfds_arrays import load
+found = load("tiny", {str(tmp_path / "data")!r}, splits=("train", "test"), host="")
 print(found.cache, {{"tensorflow", "tensorflow_datasets", "scipy"}} & set(sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -350,8 +339,8 @@ print(found.cache, {{"tensorflow", "tensorflow_datasets", "scipy"}} & set(sys.mo
 
 
 def test_the_default_folder_is_that_of_tensorflow_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tensorflow_datasets.core import constants
-
-    assert Path(tfds_arrays._default_folder()).expanduser() == Path(constants.get_default_data_dir())
-    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
-    assert tfds_arrays._default_folder() == constants.get_default_data_dir() == str(tmp_path)
+    write_tfds(tmp_path / "data")
+    load_tiny(tmp_path / "data")
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "data"))
+    found = tfds_arrays.load("tiny", None, splits=("train", "test"), host="https://data.example.org")
+    assert (found.cache, found.source) == ("read", f"tfds tiny 1.0.0, {tmp_path}/data")

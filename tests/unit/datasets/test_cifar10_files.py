@@ -36,7 +36,8 @@ def test_its_samples_are_those_in_the_files(tmp_path: Path, form: str) -> None:
     assert np.array_equal(splits.train.inputs[40_000:], images.transpose(0, 2, 3, 1))
     assert np.array_equal(splits.validation.targets, labels)
     assert splits.source == f"publisher's files, {folder}"
-    assert cifar10_files.find(str(folder)) == (folder, ".bin" if form == "bin" else "")
+    in_it = cifar10_files.load(str(folder))
+    assert in_it and in_it.source == splits.source
 
 
 @pytest.mark.parametrize("form", ["bin", "py"])
@@ -57,5 +58,5 @@ def test_a_damaged_file_is_named_and_a_pickle_calls_nothing(tmp_path: Path, form
 def test_a_folder_without_all_of_them_is_left_to_others(tmp_path: Path) -> None:
     write(tmp_path / "cifar-10-batches-bin", "bin")
     (tmp_path / "cifar-10-batches-bin" / "test_batch.bin").unlink()
-    assert cifar10_files.find(str(tmp_path)) is None
-    assert cifar10_files.find(None) is None
+    assert cifar10_files.load(str(tmp_path)) is None
+    assert cifar10_files.load(None) is None

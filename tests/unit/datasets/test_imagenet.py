@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tfbench.backends import array_feeding
+from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow.input_pipeline import (
     broken_samples_named,
     build_training_dataset,
@@ -85,8 +85,8 @@ def test_files_are_gone_on_with_exactly(folder: Path) -> None:
 
 def test_files_make_the_same_batches_without_tensorflow(folder: Path) -> None:
     splits = imagenet.load_splits(SMALL, str(folder))
-    stream = array_feeding.build_training_dataset(splits, global_batch_size=3, seed=2)
-    others = [*itertools.islice(stream, 6), array_feeding.build_validation_dataset(splits, batch_size=2)[0]]
+    stream = ArrayFeeding().build_training_dataset(splits, global_batch_size=3, seed=2)
+    others = [*itertools.islice(stream, 6), ArrayFeeding().build_validation_dataset(splits, batch_size=2)[0]]
     stream.close()
     training = build_training_dataset(splits, global_batch_size=3, seed=2).take(6)
     for batch, other in zip([*training, *build_validation_dataset(splits, batch_size=2)], others, strict=True):
@@ -123,7 +123,7 @@ def test_an_image_of_any_mode_is_as_bright_as_it_is_for_every_backend(folder: Pa
         image.save(path, "TIFF" if mode == "CMYK" else "PNG")
     splits = imagenet.load_splits(dataclasses.replace(SMALL, image_size=8), str(folder))
     ((images, _),) = build_validation_dataset(splits, batch_size=2)
-    (others, _), *_ = array_feeding.build_validation_dataset(splits, batch_size=2)
+    (others, _), *_ = ArrayFeeding().build_validation_dataset(splits, batch_size=2)
     assert np.array_equal(images, others)
     columns = np.round(others[0, 0, :, 0] + 123.68)
     assert columns[:2].tolist() == [0, 255]
@@ -146,17 +146,35 @@ def test_a_file_that_is_no_image_is_named_without_tensorflow_too(tmp_path: Path)
             read_array(str(tmp_path / name).encode(), 8)
 
 
-@pytest.mark.parametrize("contents", [b"", b"not an image", None])
-def test_a_broken_image_ends_a_run_with_its_name(folder: Path, contents: bytes | None) -> None:
+@pytest.mark.parametrize("damage", ["empty", "text", "cut", "no_header"])
+def test_damaged_images_are_named_before_a_run_begins(folder: Path, damage: str) -> None:
+    good = imagenet.load_splits(SMALL, str(folder))  # and remembered as whole
     path = folder / "train" / "tench" / "a.jpg"
-    path.write_bytes(path.read_bytes()[:300] if contents is None else contents)
-    splits = imagenet.load_splits(SMALL, str(folder))
-    with pytest.raises(DatasetError) as caught, broken_samples_named(splits.source):
-        list(build_training_dataset(splits, global_batch_size=5, seed=1).take(1))
-    assert str(caught.value) == (
-        f"{path}: cannot be read as an image; it is missing, cut off or of another format. Replace or remove it. "
-        f"Data: {splits.source}."
+    whole = path.read_bytes()
+    no_header = whole[:4] + bytes(300) + whole[304:]
+    path.write_bytes({"empty": b"", "text": b"not an image", "cut": whole[:300], "no_header": no_header}[damage])
+    message = f"{path}: damaged, cut off or no image (1 of 7 files). Replace or remove them."
+    assert load_error(SMALL, folder) == message
+    assert load_error(SMALL, folder) == message  # what is damaged is not remembered
+    path.unlink()
+    assert imagenet.load_splits(SMALL, str(folder)).train.num_samples == good.train.num_samples - 1
+
+
+def test_of_many_damaged_images_the_first_are_named_and_all_counted(folder: Path) -> None:
+    for path in (folder / "train").glob("*/*.*"):
+        path.write_bytes(b"not an image")
+    message = load_error(SMALL, folder)
+    assert (
+        message.startswith(f"{folder}/train/crane/a.png, ")
+        and " and 2 more: " in message
+        and "(5 of 7 files)" in message
     )
+
+
+def test_an_image_with_more_behind_its_end_is_taken(folder: Path) -> None:
+    with (folder / "train" / "tench" / "a.jpg").open("ab") as file:
+        file.write(b"more")
+    assert imagenet.load_splits(SMALL, str(folder)).train.num_samples == 5
 
 
 def test_an_image_that_went_missing_is_named(folder: Path) -> None:

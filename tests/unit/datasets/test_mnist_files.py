@@ -71,7 +71,7 @@ def damage(data: bytes, how: str) -> bytes:
         ("no IDX", "cannot be read as an IDX file of bytes (it does not start as one). Fetch it again."),
         ("cut off", "is cut off, or longer than it says"),
         ("other type", "cannot be read as an IDX file of bytes (it does not start as one). Fetch it again."),
-        ("fewer", "expected 60,000 images of MNIST, found an array of shape (5, 28, 28)"),
+        ("fewer", "split train: found 5 inputs, but 60000 targets. Fetch it again."),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, arrays: dict[str, tuple[Any, Any]], how: str, message: str) -> None:
@@ -89,7 +89,7 @@ def test_labels_beyond_ten_classes_and_a_file_that_is_no_archive_are_refused(
 ) -> None:
     images, labels = arrays["train"]
     write_idx(tmp_path, arrays | {"train": (images, labels + 1)})
-    with pytest.raises(DatasetError, match="is not MNIST: expected labels 0 to 9, found 1 to 10"):
+    with pytest.raises(DatasetError, match="split train: expected labels 0 to 9, found 1 to 10"):
         mnist.load_splits(mnist.Config(), str(tmp_path))
     (tmp_path / mnist_files.NPZ_FILE).write_bytes(b"no archive")
     with pytest.raises(DatasetError, match=r"mnist\.npz: cannot be read as Keras's MNIST"):
@@ -118,7 +118,9 @@ def test_a_file_damaged_anywhere_is_named_with_its_remedy(tmp_path: Path, form: 
         for damaged in (whole[:start], whole[:start] + b"\xff" * 30 + whole[start + 30 :]):
             path.write_bytes(damaged)
             try:
-                mnist_files.load(tmp_path, spec)
+                found = mnist_files.load(str(tmp_path))
+                assert found
+                found.train_and_test(spec)
             except DatasetError as error:
                 assert str(tmp_path) in str(error) and "etch it again." in str(error)
 
@@ -126,13 +128,12 @@ def test_a_file_damaged_anywhere_is_named_with_its_remedy(tmp_path: Path, form: 
 def test_images_of_another_type_are_refused(tmp_path: Path) -> None:
     images, labels = np.zeros((60_000, 28, 28), np.float32), np.zeros(60_000, np.uint8)
     np.savez(tmp_path / mnist_files.NPZ_FILE, x_train=images, y_train=labels, x_test=images[:10], y_test=labels[:10])
-    with pytest.raises(DatasetError, match=r"expected 60,000 images of MNIST, found .*float32"):
+    with pytest.raises(DatasetError, match=r"split train: expected inputs of shape .*.* found .*float32"):
         mnist.load_splits(mnist.Config(), str(tmp_path))
 
 
 def test_a_folder_without_all_of_them_is_left_to_others(tmp_path: Path, arrays: dict[str, tuple[Any, Any]]) -> None:
     write_idx(tmp_path, arrays)
-    assert mnist_files.find(str(tmp_path)) == tmp_path
     (tmp_path / mnist_files.IDX_FILES["test"][1]).unlink()
-    assert mnist_files.find(str(tmp_path)) is None
-    assert mnist_files.find(None) is None
+    assert mnist_files.load(str(tmp_path)) is None
+    assert mnist_files.load(None) is None

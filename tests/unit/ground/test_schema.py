@@ -1,8 +1,9 @@
 """Records check the type and the range of their values, and say what is wrong with them."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import pydantic
 import pytest
 
 from tfbench.errors import RecipeError
@@ -16,7 +17,6 @@ from tfbench.schema import (
     Text,
     build,
     find_problems,
-    one_of,
     schema,
     to_plain,
 )
@@ -50,7 +50,7 @@ class Outer:
     mode: Literal["fast", "slow"] = "fast"
     widths: tuple[Count, ...] = (1, 2)
     inner: Inner = dataclasses.field(default_factory=Inner)
-    shape: one_of(Square, Circle) = dataclasses.field(default_factory=Square)
+    shape: Annotated[Square | Circle, pydantic.Field(discriminator="name")] = dataclasses.field(default_factory=Square)
 
     def __post_init__(self) -> None:
         if self.flag and self.mode == "slow":

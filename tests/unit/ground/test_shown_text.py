@@ -34,7 +34,7 @@ from tfbench.report.sweep.console import SweepConsole
 from tfbench.store.store import Store
 from tfbench.sweeps import report_contents
 from tfbench.tracking import fields
-from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.tracker import Tracker
 from tfbench.wording import clean, markdown_text, one_line, without_secrets
 
 Cli = Callable[..., Any]
@@ -163,8 +163,8 @@ def build_evil_result(index: int) -> RunResult:
 
 @pytest.fixture
 def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr(report_contents, "plot_comparison", lambda comparison: {})
-    monkeypatch.setattr(report_contents, "plot_curves", lambda *runs, **options: {})
+    monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
+    monkeypatch.setattr(report_contents, "curve_plots", lambda *runs, **options: ())
     store = Store(Path("mlruns"))
     for index in (0, 1):
         write_journal(store, build_evil_result(index))
@@ -210,7 +210,7 @@ def test_no_command_shows_what_a_terminal_obeys(
     def refuse(*names: object, **options: object) -> None:
         raise TrackingError(f"{EVIL} http://u:p@h")
 
-    monkeypatch.setattr(MlflowTracker, "prepare", refuse)
+    monkeypatch.setattr(Tracker, "begin", refuse)
     done = tfbench(*arguments)
     assert len(done.stdout + done.stderr) > 10
     assert "Traceback" not in done.stderr

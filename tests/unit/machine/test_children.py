@@ -27,12 +27,6 @@ def test_a_child_that_is_asked_runs_nothing_of_the_current_folder(hostile: Path)
     assert not (hostile / "ran").exists()
 
 
-def test_a_child_that_is_spoken_with_runs_nothing_of_the_current_folder(hostile: Path) -> None:
-    output, _ = children.converse("json.tool").communicate(b"[1]", timeout=60)
-    assert output.split() == [b"[", b"1", b"]"]
-    assert not (hostile / "ran").exists()
-
-
 def test_a_child_that_is_started_and_what_it_starts_run_nothing_of_the_current_folder(hostile: Path) -> None:
     (hostile / "users").mkdir()
     code = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'json.tool', '--help'], check=True)"

@@ -223,15 +223,22 @@ def test_local_connection_counts_fan_out_as_one_position_does() -> None:
     assert layer.get_weights()[0].var() == pytest.approx(1 / 288, rel=0.03)
 
 
-def test_local_connection_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(ValueError, match=r"local: filters, kernel_size and strides must be at least 1. Received: filt"):
-        LocallyConnected2D(0, 3, name="local")
-    with pytest.raises(ValueError, match=r"padding must be 'valid' or 'same'. Received: 'full'"):
-        LocallyConnected2D(1, 3, padding="full")
+@pytest.mark.parametrize("options", [{"groups": 2}, {"dilation_rate": 2}, {"data_format": "channels_first"}])
+def test_local_connection_refuses_what_it_cannot_do(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="local: has no groups, no dilation, no LoRA, and channels last"):
+        LocallyConnected2D(2, 3, name="local", **options)
+
+
+def test_local_connection_needs_an_image_of_known_size_and_as_large_as_its_kernel() -> None:
     with pytest.raises(ValueError, match="height, width and channels must be known"):
-        LocallyConnected2D(1, 3).compute_output_shape((None, None, 6, 1))
-    with pytest.raises(ValueError, match=r"at least as large as the kernel. Received: 2x6 with kernel_size=3"):
-        LocallyConnected2D(1, 3).compute_output_shape((None, 2, 6, 1))
+        LocallyConnected2D(1, 3).build((None, None, 6, 1))
+    with pytest.raises(ValueError, match="output"):
+        LocallyConnected2D(1, 3).build((None, 2, 6, 1))
+
+
+def test_local_connection_is_built_again_by_its_config() -> None:
+    config = LocallyConnected2D(2, 3, 2, "same", activation="tanh").get_config()
+    assert LocallyConnected2D.from_config(config).get_config() == config
 
 
 def test_a_normal_initialiser_of_keras_keeps_its_tails() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tfbench.backends.tensorflow.settings import read_settings
+from tfbench import backends
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -132,7 +132,7 @@ def test_a_model_is_compiled_by_what_was_asked_for_and_reads_back_so(compiler: s
     training = TrainingConfig(global_batch_size=8, epochs=1, compiler=compiler)
     model = build_compiled_model(ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS)
     assert (model.jit_compile, model.run_eagerly) == (compiler == "xla", compiler == "eager")
-    assert read_settings(model, training).compiler == compiler
+    assert backends.current().read_settings(model, training).compiler == compiler
 
 
 def test_what_keras_does_not_compile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

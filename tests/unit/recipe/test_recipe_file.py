@@ -150,7 +150,6 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
         ("training__global_batch_size", 0, "training.global_batch_size: must be greater than or equal to 1."),
         ("training__global_batch_size", 10**9, "training.global_batch_size: must be less than or equal to 16777216."),
         ("training__optimizer__learning_rate", float("nan"), "must be a finite number. Received: nan."),
-        ("training__optimizer__learning_rate", float("inf"), "must be a finite number. Received: inf."),
         ("training__optimizer__learning_rate", 0, "must be greater than 0. Received: 0."),
         ("training__optimizer__learning_rate", -0.1, "must be greater than 0. Received: -0.1."),
         (
@@ -182,7 +181,7 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
         ("distribution__strategy", "miror", "Did you mean 'mirrored'?"),
         ("measurement__seconds", 0, "measurement.seconds: must be greater than 0. Received: 0."),
         ("model__name", "mpl", "model.name: unknown model 'mpl'. Did you mean 'mlp'?"),
-        ("model__name", 5, "model.name: must be a string. Received: 5."),
+        ("model__name", 5, "model.name: must be a valid string. Received: 5."),
         (
             "model__hidden_unit",
             [1],
@@ -194,7 +193,7 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
         ("dataset__data", "fake", "dataset.data: must be one of real, synthetic. Received: 'fake'."),
         ("dataset__size", 5, "dataset.size: unknown key. Known keys: none."),
         ("recipe__title", "", "recipe.title: "),
-        ("trainning__epochs", 1, "trainning: unknown table. Did you mean 'training'?"),
+        ("trainning__epochs", 1, "trainning: unknown key. Did you mean 'training'?"),
     ],
 )
 def test_refuses_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: object, message: str) -> None:
@@ -229,7 +228,7 @@ def test_refuses_a_value_where_a_table_belongs(tmp_path: Path) -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 5
     assert sum("must be a table. Received: " in line for line in lines) == 4
-    assert "reference: must be an array of tables, each written [[reference]]." in lines[-1]
+    assert "reference: must be a list. Received: 'x'." in lines[-1]
 
 
 def test_names_all_problems_of_a_file_at_once(tmp_path: Path) -> None:
@@ -385,15 +384,25 @@ def test_refuses_a_function_whose_name_is_none(tmp_path: Path, key: str, value: 
 
 
 def test_refuses_what_cannot_be_an_argument_of_a_function(tmp_path: Path) -> None:
-    model = 'name = "a:b"\nday = 2024-05-01\n"two words" = 1\nsize = inf'
+    with pytest.raises(RecipeError, match=r"mine\.toml: model\.two words: must be the name of an argument\."):
+        load_with(tmp_path, 'name = "a:b"\n"two words" = 1')
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("inf", "must be a finite number. Received: inf."),
+        ("2024-05-01", "must be a string, number, boolean, or an array or table of such. Received: 2024-05-01."),
+        ("9223372036854775808", "holds an integer of more than 64 bits."),
+        ('"a\\u0000"', "holds a NUL character, which no path can have."),
+        ("[" * 40 + "]" * 40, "holds arrays or tables of more than 32 levels."),
+    ],
+)
+def test_refuses_what_no_record_can_hold(tmp_path: Path, value: str, problem: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        load_with(tmp_path, model)
-    assert [line.partition("mine.toml: ")[2] for line in str(caught.value).splitlines()] == [
-        "model.day: must be a string, finite number, boolean, or an array or table of such. "
-        "Received: datetime.date(2024, 5, 1).",
-        "model.two words: must be the name of an argument. Received: 'two words'.",
-        "model.size: must be a string, finite number, boolean, or an array or table of such. Received: inf.",
-    ]
+        load_with(tmp_path, f'name = "a:b"\nx = {value}')
+    assert str(caught.value).startswith(f"{tmp_path}/mine.toml: model.x")
+    assert str(caught.value).endswith(f": {problem}")
 
 
 def test_refuses_synthetic_data_in_the_shape_of_data_that_only_code_knows(tmp_path: Path) -> None:

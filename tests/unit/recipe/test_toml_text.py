@@ -56,19 +56,12 @@ def test_empty_tables_read_back() -> None:
     [
         ("x = ", "is not valid TOML: "),
         ("x = " + "1" * 5000, "holds an integer of more than 64 bits"),
-        ("x = 9223372036854775808", "holds an integer of more than 64 bits"),
-        ("x = 0x" + "f" * 5000, "holds an integer of more than 64 bits"),
-        ("x = " + "[" * 2000 + "]" * 2000, "holds arrays or tables of more than 32 levels"),
-        ("x = " + "[" * 33 + "]" * 33, "holds arrays or tables of more than 32 levels"),
-        ("a." * 40 + "b = 1", "holds arrays or tables of more than 32 levels"),
-        ('x = "a\\u0000"', "holds a NUL character, which no path can have"),
-        ('"a\\u0000" = 1', "holds a NUL character, which no path can have"),
+        ("x = " + "[" * 2000 + "]" * 2000, "holds arrays or tables of too many levels"),
     ],
 )
-def test_what_no_recipe_can_hold_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(RecipeError) as caught:
+def test_what_python_cannot_read_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(RecipeError, match=f"^{problem}"):
         parse_toml(text)
-    assert str(caught.value).startswith(problem)
 
 
 def test_a_value_is_one_value() -> None:

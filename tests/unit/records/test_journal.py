@@ -35,9 +35,9 @@ from tfbench.records.journal import (
     replay,
     request_fields,
 )
-from tfbench.records.lines import Follower
+from tfbench.records.lines import Follower, Record
 from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
-from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunRequest
+from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunRequest, RunResult
 
 
 @pytest.fixture
@@ -58,6 +58,23 @@ def write_request(path: Path, request: RunRequest | None = None) -> Journal:
     journal = Journal(path)
     journal.append("request", **request_fields(request or build_request()))
     return journal
+
+
+def require_that_lines_only_add(records: list[Record]) -> None:
+    """Any beginning of a journal gives a result, to which the lines that follow only add."""
+    final = replay(records)
+    before: RunResult | None = None
+    for size in range(1, len(records) + 1):
+        result = replay(records[:size])
+        assert result.status == ("FINISHED" if size == len(records) else "RUNNING")
+        for name in ("spans", "epochs", "notes", "peak_checks"):
+            values = getattr(result, name)
+            assert values == getattr(final, name)[: len(values)]
+            assert before is None or len(values) >= len(getattr(before, name))
+        for name in ("placement", "model", "usage", "input_check", "started_at"):
+            assert getattr(result, name) in (None, getattr(final, name))
+            assert before is None or getattr(before, name) in (None, getattr(result, name))
+        before = result
 
 
 def test_every_kind_of_record_comes_back(path: Path) -> None:
@@ -112,6 +129,7 @@ def test_every_kind_of_record_comes_back(path: Path) -> None:
     assert result.exit == RunExit(status="FINISHED", worker_seconds=5.5)
     assert (result.stage, result.status, result.is_synthetic) == ("finished", "FINISHED", True)
     assert result.started_at and result.ended_at and result.started_at <= result.ended_at
+    require_that_lines_only_add(read_records(path))
 
 
 def test_a_run_without_an_end_is_running(path: Path) -> None:

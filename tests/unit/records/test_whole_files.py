@@ -16,7 +16,6 @@ from tfbench.analysis.comparison.regression import make_sample
 from tfbench.analysis.run.summary import summarize
 from tfbench.errors import TrackingError
 from tfbench.records.whole_files import is_stream, replacing, write_output, write_whole
-from tfbench.report.figures import write_images
 from tfbench.runs.baseline import require_place, write_baseline
 from tfbench.store.briefs import write_brief
 from tfbench.store.store import Store
@@ -132,8 +131,8 @@ def test_a_baseline_may_go_to_a_device_in_a_folder_that_cannot_be_written_to(mon
 
 @pytest.fixture
 def sweep(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr(report_contents, "plot_comparison", lambda comparison: {})
-    monkeypatch.setattr(report_contents, "plot_curves", lambda *runs, **options: {})
+    monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
+    monkeypatch.setattr(report_contents, "curve_plots", lambda *runs, **options: ())
     store = Store(Path("mlruns"))
     write_sweep(store, build_plan(sweep_id="5eed"), lambda cell: 1000.0 + cell.arm)
     return store
@@ -173,16 +172,6 @@ def test_an_export_that_does_not_fit_leaves_no_half_of_it(
     done = tfbench("export", "@last", "-o", "run.jsonl")
     assert (done.exit_code, done.stderr) == (2, "Error: run.jsonl: cannot be written: No space left on device.\n")
     assert [path.name for path in Path().iterdir()] == ["mlruns"]
-
-
-def test_a_plot_of_a_report_is_there_whole_or_not_at_all(tmp_path: Path, fifo: Path) -> None:
-    (tmp_path / "plots").mkdir()
-    mine = tmp_path / "mine"
-    mine.write_text("precious")
-    (tmp_path / "plots" / "a.png.part").symlink_to(mine)
-    write_images({"a.png": b"png"}, tmp_path / "plots")
-    assert (tmp_path / "plots" / "a.png").read_bytes() == b"png"
-    assert mine.read_text() == "precious"
 
 
 def test_a_brief_that_is_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:

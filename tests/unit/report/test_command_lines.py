@@ -15,7 +15,7 @@ from tfbench.report.commands import (
     run_command,
     sweep_command,
 )
-from tfbench.sweeps.plan import parse_arm, parse_variation
+from tfbench.sweeps.arguments import parse_arm, parse_variation
 
 
 def shipped_recipe(name: str = "mnist_mlp", **values: Any) -> Recipe:

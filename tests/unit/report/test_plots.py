@@ -1,20 +1,23 @@
+"""Any plot as a picture, and what the plots of a run hold."""
+
 import dataclasses
 import struct
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from builders import build_epoch, build_recipe, build_request, build_result, build_span
+from plots import FAST, SLOW, build_plot
 from tfbench.analysis.run.summary import summarize
 from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.records.machine import LedgerRecord
 from tfbench.records.run import DatasetSummary, RunExit, RunResult
-from tfbench.report import figures as figures_of_comparisons
-from tfbench.report.run.plots import write_plots
+from tfbench.report.figures import bars, lines, png, write_plots
+from tfbench.report.plot import Plot, Point, Series, keep_ends
+from tfbench.report.run.plots import run_plots
 
 REFERENCES = [
     {
@@ -34,20 +37,14 @@ REFERENCES = [
 ]
 
 
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
-    """Collects the figures that are written, by file name."""
-    written: dict[str, Figure] = {}
-
-    def savefig(self: Figure, path: Path, **_: Any) -> None:
-        written[path.name] = self
-
-    monkeypatch.setattr(Figure, "savefig", savefig)
-    return written
-
-
-def build_trained_run(*, synthetic: bool = False) -> RunResult:
-    recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 3}, reference=REFERENCES)
+def build_trained_run(*, synthetic: bool = False, title: str = "Test") -> RunResult:
+    references = [REFERENCES[0] | {"hardware": title}, REFERENCES[1]]
+    recipe = build_recipe(
+        recipe={"title": title, "source": "x"},
+        dataset={"data": "real"},
+        training={"epochs": 3},
+        reference=references,
+    )
     epochs = tuple(
         build_epoch(epoch=n, num_steps=20, loss=1 / n, val_loss=1.1 / n, accuracy=1 - 0.3 / n, val_accuracy=1 - 0.4 / n)
         for n in (1, 2, 3)
@@ -58,157 +55,186 @@ def build_trained_run(*, synthetic: bool = False) -> RunResult:
     return build_result(request=build_request(recipe=recipe), epochs=epochs, spans=tuple(spans), dataset=data)
 
 
-def draw(result: RunResult, folder: Path) -> list[Path]:
-    return write_plots(result, summarize(result, warmup_steps=1), folder)
+def plots_of(result: RunResult) -> dict[str, Plot]:
+    return {plot.name: plot for plot in run_plots(result, summarize(result, warmup_steps=1))}
 
 
-def labels_of(figure: Figure) -> list[str]:
-    return [str(line.get_label()) for line in figure.axes[0].get_lines()]
-
-
-def test_a_trained_run_gives_three_pictures(tmp_path: Path) -> None:
-    written = draw(build_trained_run(), tmp_path / "plots")
-    assert [path.name for path in written] == ["loss.png", "accuracy.png", "samples_per_second.png"]
-    for path in written:
-        data = path.read_bytes()
-        assert data.startswith(b"\x89PNG")
-        assert struct.unpack(">II", data[16:24]) == (1200, 675)
-
-
-def test_a_run_without_a_finished_epoch_gives_none(tmp_path: Path) -> None:
-    assert draw(build_result(epochs=()), tmp_path / "plots") == []
-    assert not (tmp_path / "plots").exists()
-
-
-def test_a_run_that_was_stopped_in_its_first_epoch_gives_no_curve_over_epochs(tmp_path: Path) -> None:
-    limited = build_request(recipe=build_recipe(measurement={"seconds": 1.0}))
-    result = build_result(request=limited, epochs=(build_epoch(samples_per_second=99.0),))
-    assert [path.name for path in draw(result, tmp_path)] == ["samples_per_second.png"]
-
-
-def test_a_run_without_accuracies_gives_no_plot_of_them(tmp_path: Path) -> None:
-    result = build_result(epochs=(build_epoch(accuracy=None, val_accuracy=None),))
-    assert [path.name for path in draw(result, tmp_path)] == ["loss.png", "samples_per_second.png"]
-
-
-def test_a_run_without_validation_shows_no_line_for_it(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    draw(build_result(epochs=(build_epoch(val_loss=None, val_accuracy=None),)), tmp_path)
-    assert labels_of(figures["loss.png"]) == ["training"]
-
-
-def test_accuracy_on_synthetic_data_is_marked(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    draw(build_trained_run(synthetic=True), tmp_path)
-    assert "accuracy on synthetic data" in figures["accuracy.png"].axes[0].get_title()
-    assert labels_of(figures["accuracy.png"]) == ["training", "validation"]  # published ones are of another task
-    draw(build_trained_run(), tmp_path)
-    assert "synthetic" not in figures["accuracy.png"].axes[0].get_title()
-
-
-def test_published_accuracies_stand_beside_ours(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    draw(build_trained_run(), tmp_path)
-    assert labels_of(figures["accuracy.png"]) == [
-        "training",
-        "validation",
-        "validation, Old GPU",
-        "validation, Old CPU (unverified)",
-    ]
-    curve, level = figures["accuracy.png"].axes[0].get_lines()[2:]
-    assert list(curve.get_ydata()) == [0.5, 0.8, 0.9]
-    assert set(level.get_ydata()) == {0.85}
-
-
-def test_axes_name_their_units(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    draw(build_trained_run(), tmp_path)
-    names = {name: (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) for name, figure in figures.items()}
-    assert names == {
-        "loss.png": ("epoch", "loss (sparse_categorical_crossentropy)"),
-        "accuracy.png": ("epoch", "accuracy (share of samples)"),
-        "samples_per_second.png": ("step", "samples per second, all replicas (samples/s)"),
+def series_of(plot: Plot) -> dict[str, list[tuple[float, float]]]:
+    return {
+        one.name: [(x, y) for x, y, *_ in one.points] for panel in plot.panels for one in panel.series if one.points
     }
 
 
-def test_the_speed_of_each_steady_span_lies_at_its_middle_step(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    measured = [(1, 1, 2.0), (2, 10, 1.0), (11, 20, 1.0)]
-    spans = tuple(build_span(first_step=first, last_step=last, seconds=seconds) for first, last, seconds in measured)
-    draw(build_result(spans=spans), tmp_path)
-    drawn, epochs = figures["samples_per_second.png"].axes[0].get_lines()
-    assert list(drawn.get_xdata()) == [6.0, 15.5]
-    assert list(drawn.get_ydata()) == [9 * 32, 10 * 32]
-    assert (list(epochs.get_xdata()), list(epochs.get_ydata())) == ([20], [320.0])
+def test_a_plot_is_a_picture_for_light_and_for_dark_pages(tmp_path: Path) -> None:
+    plot = build_plot()
+    light, dark = png(plot), png(plot, is_dark=True)
+    assert light != dark
+    assert {struct.unpack(">I", data[16:20])[0] for data in (light, dark)} == {1200}
+    (path,) = write_plots([plot], tmp_path / "plots")
+    assert path.read_bytes() == light
+    assert write_plots([], tmp_path / "none") == [] and not (tmp_path / "none").exists()
 
 
-def test_a_loss_that_falls_far_has_a_logarithmic_axis(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    draw(build_result(epochs=(build_epoch(loss=1.0), build_epoch(epoch=2, loss=0.01))), tmp_path)
-    assert figures["loss.png"].axes[0].get_yscale() == "log"
-    draw(build_trained_run(), tmp_path)
-    assert figures["loss.png"].axes[0].get_yscale() == "linear"
+def test_lines_are_told_apart_without_colour_and_intervals_are_drawn_as_they_are() -> None:
+    (axes,) = lines(build_plot()).axes
+    slow, fast = (line for line in axes.get_lines() if line.get_label() in ("slow", "fast"))
+    assert (list(slow.get_xdata()), list(slow.get_ydata())) == ([32, 64], [100.0, 150.0])
+    assert (slow.get_linestyle(), slow.get_marker()) != (fast.get_linestyle(), fast.get_marker())
+    intervals = [segment.tolist() for collection in axes.collections for segment in collection.get_segments()]
+    assert intervals == [[[32, 90.0], [32, 110.0]], [[64, 140.0], [64, 160.0]], [[32, 180.0], [32, 220.0]]]
 
 
-def test_plots_need_no_pyplot_and_so_no_display(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # importing it now fails
-    assert len(draw(build_trained_run(), tmp_path)) == 3
+def test_the_picture_says_what_was_compared_and_what_was_found() -> None:
+    plot = build_plot(finding="Use fast.", level=(300.0, "the baseline"))
+    figure = lines(plot)
+    assert figure.get_suptitle() == "What\nUse fast."
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["slow", "fast", "the baseline"]
+    assert plot.alt == "What. Use fast. samples/s by batch: slow, fast."
 
 
-def test_the_ledger_is_a_bar_whose_parts_add_up_to_the_wall_time(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    ledger = LedgerRecord(entries={"startup": 3.0, "first_step": 1.0, "steady": 4.0}, elapsed_seconds=9.0)
-    result = build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=10.0))
-    draw(result, tmp_path)
-    axes = figures["ledger.png"].axes[0]
-    widths = [bar.get_width() for bar in axes.patches]
-    assert widths == [3.0, 1.0, 4.0, 1.0, 1.0]
-    assert sum(widths) == axes.get_xlim()[1] == 10.0
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == [
-        "startup: 3.00 s, 30 %",
-        "first step: 1.00 s, 10 %",
-        "steady: 4.00 s, 40 %",
-        "teardown: 1.00 s, 10 %",
-        "unaccounted: 1.00 s, 10 %",
+def test_a_sweep_over_a_wide_range_has_a_logarithmic_axis_with_a_tick_at_each_value() -> None:
+    wide = Series("wide", tuple(Point(x, 1.0) for x in (1, 8, 1000)))
+    (axes,) = lines(build_plot(wide, is_swept=True)).axes
+    assert (axes.get_xscale(), list(axes.get_xticks())) == ("log", [1, 8, 1000])
+    (axes,) = lines(build_plot(SLOW, is_swept=True)).axes
+    assert (axes.get_xscale(), list(axes.get_xticks())) == ("linear", [32, 64])
+
+
+def test_wide_intervals_of_two_runs_do_not_press_the_lines_together() -> None:
+    noisy = Series("noisy", (Point(32, 100.0, 1.0, 10_000.0), Point(64, 120.0)))
+    (axes,) = lines(build_plot(noisy, scale="logarithmic")).axes
+    assert axes.get_ylim()[0] > 10.0 and axes.get_ylim()[1] < 1000.0
+    (axes,) = lines(build_plot(noisy, scale="from zero")).axes
+    assert axes.get_ylim()[0] == 0.0 and axes.get_ylim()[1] < 300.0
+
+
+def test_the_levels_of_a_logarithmic_axis_are_plain_numbers() -> None:
+    falling = Series("loss", tuple(Point(n, 10.0**-n) for n in range(4)))
+    figure = lines(build_plot(falling, scale="logarithmic"))
+    figure.draw_without_rendering()
+    labels = [
+        label.get_text() for label in (*figure.axes[0].get_yticklabels(), *figure.axes[0].get_yticklabels(minor=True))
     ]
-    assert len({bar.get_hatch() for bar in axes.patches}) == 5
-
-
-def test_every_entry_of_the_ledger_can_be_told_from_the_others(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    ledger = LedgerRecord(entries=dict.fromkeys(LEDGER_ENTRIES, 1.0), elapsed_seconds=20.0)
-    draw(build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=21.0)), tmp_path)
-    bars = figures["ledger.png"].axes[0].patches
-    assert len({bar.get_hatch() for bar in bars}) == len(bars) == len(LEDGER_ENTRIES) + 1
-    assert len({bar.get_facecolor() for bar in bars}) == len(bars)
-
-
-def test_an_entry_of_the_ledger_looks_the_same_in_every_plot(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    styles = []
-    for entries in ({"startup": 3.0, "steady": 4.0}, {"data": 1.0, "first_step": 1.0, "steady": 4.0}):
-        ledger = LedgerRecord(entries=entries, elapsed_seconds=7.0)
-        draw(build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=7.0)), tmp_path)
-        (steady,) = [bar for bar in figures["ledger.png"].axes[0].patches if bar.get_width() == 4.0]
-        styles.append((steady.get_facecolor(), steady.get_hatch()))
-    assert styles[0] == styles[1]
-
-
-def test_a_text_of_the_users_is_drawn_as_it_is_and_never_read_as_mathematics(tmp_path: Path) -> None:
-    result = build_trained_run()
-    title = r"50 % of $\HOME$, \$5"
-    recipe = build_recipe(
-        recipe={"title": title, "source": "x"},
-        dataset={"data": "real"},
-        training={"epochs": 3},
-        reference=[{**REFERENCES[0], "hardware": title}],
-    )
-    result = dataclasses.replace(result, request=build_request(recipe=recipe))
-    written = draw(result, tmp_path / "plots")
-    assert len(written) == 3
-    figure = figures_of_comparisons.new_figure(2.0, title)
-    figures_of_comparisons.to_png(figure)
-    assert not [text for text in figure.findobj(Text) if text.get_parse_math() or text.get_usetex()]
-
-
-def test_the_levels_of_a_logarithmic_loss_are_plain_numbers(figures: dict[str, Figure], tmp_path: Path) -> None:
-    epochs = tuple(build_epoch(epoch=n, num_steps=20, loss=10.0**-n, val_loss=2 * 10.0**-n) for n in range(4))
-    draw(build_result(epochs=epochs), tmp_path)
-    axes = figures["loss.png"].axes[0]
-    figures["loss.png"].draw_without_rendering()
-    labels = [label.get_text() for label in (*axes.get_yticklabels(), *axes.get_yticklabels(minor=True))]
     assert {"0.001", "0.01", "0.1", "1"} <= set(labels)
     assert not [label for label in labels if "$" in label]
+
+
+def test_of_many_panels_the_ends_are_kept_and_a_note_says_so() -> None:
+    figure = lines(build_plot(SLOW, num_panels=9))
+    assert [axes.get_title() for axes in figure.axes] == [f"panel {number}" for number in (0, 2, 3, 5, 6, 8)]
+    assert figure.get_suptitle().endswith("6 of 9 are shown, the table has all.")
+    assert keep_ends([1, 2, 3], 5) == [1, 2, 3]
+
+
+def test_parts_of_bars_lie_behind_each_other_and_are_told_apart_by_hatches() -> None:
+    series = (Series("a", (Point(0, 3.0), Point(1, 1.0))), Series("b", (Point(1, 2.0),)), Series("none", ()))
+    plot = build_plot(*series, kind="bars", bars=(("one", "3 s"), ("two", "")))
+    (axes,) = bars(plot).axes
+    found = [(bar.get_x(), bar.get_width(), bar.get_y() + 0.35) for bar in axes.patches]
+    assert found == [(0.0, 3.0, 0.0), (0.0, 1.0, 1.0), (1.0, 2.0, 1.0)]
+    assert len({bar.get_hatch() for bar in axes.patches}) == 2
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "two"]
+    assert [text.get_text() for text in axes.texts] == ["3 s", ""]
+    assert plot.alt == "What. batch: one: 3 s; two."
+
+
+def test_plots_need_no_pyplot_and_so_no_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # importing it now fails
+    assert png(build_plot(FAST)).startswith(b"\x89PNG")
+
+
+def test_a_text_of_the_users_is_drawn_as_it_is_and_never_read_as_mathematics(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[Text] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: texts.extend(figure.findobj(Text)))
+    title = r"50 % of $\HOME$, \$5"
+    for plot in plots_of(build_trained_run(title=title)).values():
+        png(plot)
+    assert any(title in text.get_text() for text in texts)
+    assert not [text for text in texts if text.get_parse_math() or text.get_usetex()]
+
+
+def test_a_trained_run_has_its_course_and_says_what_it_was_made_on() -> None:
+    plots = plots_of(build_trained_run())
+    assert list(plots) == ["loss.png", "accuracy.png", "samples_per_second.png"]
+    titles = {plot.title.splitlines()[1] for plot in plots.values()}
+    assert titles == {"Test, real data, batch 32, one_device on cpu:0 (Example CPU 3000)"}
+    assert {name: (plot.x_label, plot.y_label) for name, plot in plots.items()} == {
+        "loss.png": ("epoch", "sparse categorical crossentropy (lower is better)"),
+        "accuracy.png": ("epoch", "accuracy, share of samples (higher is better)"),
+        "samples_per_second.png": ("step", "samples/s, all replicas (higher is faster)"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("result", "names"),
+    [
+        (build_result(epochs=()), []),
+        (build_result(epochs=(build_epoch(accuracy=None, val_accuracy=None),)), ["loss.png", "samples_per_second.png"]),
+        (
+            build_result(
+                request=build_request(recipe=build_recipe(measurement={"seconds": 1.0})),
+                epochs=(build_epoch(samples_per_second=99.0),),
+            ),
+            ["samples_per_second.png"],  # it was stopped in its first epoch
+        ),
+    ],
+)
+def test_what_there_is_nothing_of_has_no_plot(result: RunResult, names: list[str]) -> None:
+    assert list(plots_of(result)) == names
+
+
+def test_a_run_without_validation_shows_no_line_for_it() -> None:
+    plots = plots_of(build_result(epochs=(build_epoch(val_loss=None, val_accuracy=None),)))
+    assert list(series_of(plots["loss.png"])) == ["training"]
+
+
+def test_published_accuracies_stand_beside_those_of_the_same_data() -> None:
+    found = series_of(plots_of(build_trained_run())["accuracy.png"])
+    assert list(found) == [
+        "training",
+        "validation",
+        "published validation, Test",
+        "published validation, Old CPU (unverified)",
+    ]
+    assert found["published validation, Test"] == [(1, 0.5), (2, 0.8), (3, 0.9)]
+    assert found["published validation, Old CPU (unverified)"] == [(1, 0.85), (3, 0.85)]
+    plot = plots_of(build_trained_run(synthetic=True))["accuracy.png"]
+    assert "synthetic data" in plot.title
+    assert list(series_of(plot)) == ["training", "validation"]
+
+
+def test_the_speed_of_each_steady_span_lies_at_its_middle_step() -> None:
+    measured = [(1, 1, 2.0), (2, 10, 1.0), (11, 20, 1.0)]
+    spans = tuple(build_span(first_step=first, last_step=last, seconds=seconds) for first, last, seconds in measured)
+    epochs, groups = series_of(plots_of(build_result(spans=spans))["samples_per_second.png"]).values()
+    assert groups == [(6.0, 9 * 32), (15.5, 10 * 32)]
+    assert epochs == [(20, 320.0)]
+
+
+def test_a_loss_that_falls_far_has_a_logarithmic_axis() -> None:
+    falling = build_result(epochs=(build_epoch(loss=1.0), build_epoch(epoch=2, loss=0.01)))
+    assert plots_of(falling)["loss.png"].scale == "logarithmic"
+    assert plots_of(build_trained_run())["loss.png"].scale == "free"
+
+
+def test_the_ledger_is_a_bar_whose_parts_add_up_to_the_wall_time() -> None:
+    ledger = LedgerRecord(entries={"startup": 3.0, "first_step": 1.0, "steady": 4.0}, elapsed_seconds=9.0)
+    result = build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=10.0))
+    plot = plots_of(result)["ledger.png"]
+    assert {name: points[0][1] for name, points in series_of(plot).items()} == {
+        "startup": 3.0,
+        "first step": 1.0,
+        "steady": 4.0,
+        "teardown": 1.0,
+        "unaccounted": 1.0,
+    }
+    assert plot.bars == (("this run", "10 s, steady 40 %"),)
+    assert len(plot.panels[0].series) == len(LEDGER_ENTRIES) + 1  # each looks the same, whichever others there are
+
+
+def test_every_entry_of_the_ledger_can_be_told_from_the_others() -> None:
+    ledger = LedgerRecord(entries=dict.fromkeys(LEDGER_ENTRIES, 1.0), elapsed_seconds=20.0)
+    result = dataclasses.replace(build_result(ledger=ledger), exit=RunExit(status="FINISHED", worker_seconds=21.0))
+    drawn = bars(plots_of(result)["ledger.png"]).axes[0].patches
+    assert len({bar.get_hatch() for bar in drawn}) == len(drawn) == len(LEDGER_ENTRIES) + 1

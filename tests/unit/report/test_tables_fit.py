@@ -11,7 +11,7 @@ from tfbench.records.history import HistoryEntry
 from tfbench.report.comparison.comparison import comparison_rows, comparison_table
 from tfbench.report.formats import wrap_message
 from tfbench.report.history import history_lines
-from tfbench.sweeps.plan import parse_arm
+from tfbench.sweeps.arguments import parse_arm
 
 Golden = Callable[[str, str], None]
 

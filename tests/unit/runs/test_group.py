@@ -1,5 +1,6 @@
 """Workers on one machine that train together: all begin, and end, together. Their processes measure nothing."""
 
+import dataclasses
 import os
 import signal
 import threading
@@ -11,15 +12,14 @@ import psutil
 import pytest
 
 from fake_workers import read_journal, wait_for
-from groups import RUN, Fates, ask, ends, measure, start_fakes
-from tfbench.errors import DeviceError, InterruptedRunError, RecipeError
+from groups import RUN, Fates, ask, measure, start_fakes
+from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, RecipeError
 from tfbench.recipe.sections import DistributionConfig
-from tfbench.records.lines import encode
 from tfbench.records.machine import Gpu
 from tfbench.records.members import member_path
-from tfbench.runs import recovery, session
-from tfbench.runs.launchers import group, launch, watched
-from tfbench.runs.recovery import RecoveredRun
+from tfbench.records.placement import Member
+from tfbench.runs import session
+from tfbench.runs.launchers import group, launch
 from tfbench.store.store import Store
 
 
@@ -43,12 +43,17 @@ def meanwhile(store: Store, index: int, do: Callable[[int], None]) -> list[int]:
     return pids
 
 
-def test_all_workers_begin_once_all_are_ready_and_their_journals_say_how_the_run_ended(
-    store: Store, fates: Fates
-) -> None:
+def end_of(store: Store) -> tuple[str, str]:
+    """Makes a run, and returns how it ended."""
+    end = measure(store).result.exit
+    assert end
+    return end.status, end.reason
+
+
+def test_all_workers_begin_once_all_are_ready(store: Store, fates: Fates) -> None:
     fates(w2="late")
     outcome = measure(store, ask(3))
-    assert (outcome.result.status, ends(store, 3)) == ("FINISHED", [("FINISHED", "")] * 3)
+    assert outcome.result.status == "FINISHED"
     path = store.journal_path(RUN)
     started = [wait_for(member_path(path, index), "started")["time"] for index in range(3)]
     assert min(started) >= wait_for(member_path(path, 2), "ready")["time"]
@@ -59,15 +64,15 @@ def test_all_workers_begin_once_all_are_ready_and_their_journals_say_how_the_run
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_worker_that_is_killed_ends_the_run_and_all_journals_name_it(store: Store, fates: Fates, index: int) -> None:
+def test_a_worker_that_is_killed_ends_the_run_which_names_it(store: Store, fates: Fates, index: int) -> None:
     fates(w0="wait", w1="wait")
     pids = meanwhile(store, index, lambda pid: os.kill(pid, signal.SIGKILL))
     outcome = measure(store)
     reason = f"worker {index} of 2 was killed by SIGKILL; the system does this when memory runs out"
-    assert ends(store) == [("KILLED", reason)] * 2
-    assert outcome.result.exit and outcome.result.exit.reason == reason
+    assert outcome.result.exit and (outcome.result.status, outcome.result.exit.reason) == ("KILLED", reason)
     assert not any(psutil.pid_exists(pid) for pid in pids)
-    assert len(list(read_journal(member_path(store.journal_path(RUN), 1 - index)))) > 5  # what the other measured
+    other = read_journal(member_path(store.journal_path(RUN), 1 - index))
+    assert "spans" in {record["kind"] for record in other}  # what the other measured is kept
 
 
 def test_a_run_that_is_stopped_before_its_workers_are_ready_leaves_nothing_though_they_get_ready(
@@ -90,33 +95,53 @@ def test_a_run_that_is_stopped_before_its_workers_are_ready_leaves_nothing_thoug
 def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing(
     store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watched, "STOPPED_SECONDS", 0.1)
-    monkeypatch.setattr(watched, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(group, "STOPPED_SECONDS", 0.1)
+    monkeypatch.setattr(group, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(session, "STOP_SECONDS", 0.5)
     fates(w0="hang", w1="wait")
     pids = meanwhile(store, 1, lambda pid: os.kill(pid, signal.SIGSTOP))
-    measure(store)
-    assert ends(store) == [("KILLED", "worker 1 of 2 does not run: it was stopped by a signal (SIGSTOP)")] * 2
+    assert end_of(store) == ("KILLED", "worker 1 of 2 does not run: it was stopped by a signal (SIGSTOP)")
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
 def test_a_worker_that_fails_is_named_with_what_it_said(store: Store, fates: Fates) -> None:
     fates(w0="wait", w1="fail")
-    measure(store)
-    assert ends(store) == [("FAILED", "worker 1 of 2: ValueError: the loss is nowhere")] * 2
+    assert end_of(store) == ("FAILED", "worker 1 of 2: ValueError: the loss is nowhere")
 
 
-def test_a_kill_that_others_fail_of_is_the_cause(store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "CAUSE_SECONDS", 300.0)
-    fates(w0="fail", w1="wait")
+class Ended:
+    """Stands in for a worker's process that has ended."""
 
-    def kill_after_the_other(pid: int) -> None:
-        wait_for(store.journal_path(RUN), "failed")
-        os.kill(pid, signal.SIGKILL)
+    def __init__(self, returncode: int, *records: dict[str, Any]) -> None:
+        self.returncode, self._records = returncode, list(records)
 
-    meanwhile(store, 1, kill_after_the_other)
-    measure(store)
-    assert [end[1].partition(";")[0] for end in ends(store)] == ["worker 1 of 2 was killed by SIGKILL"] * 2
+    def read(self) -> list[dict[str, Any]]:
+        records, self._records = self._records, []
+        return records
+
+    def stderr_tail(self) -> str:
+        return ""
+
+
+FAILURE = {"kind": "failed", "time": 5.0, "error": {"type": "ValueError", "message": "late", "traceback": ""}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cause"),
+    [
+        (Ended(1, FAILURE), Ended(-signal.SIGKILL), "worker 1 of 2 was killed by SIGKILL"),
+        (Ended(1, FAILURE), Ended(-signal.SIGSEGV), "worker 1 of 2 crashed with SIGSEGV"),
+        (Ended(1, FAILURE), Ended(1, FAILURE | {"time": 4.0}), "worker 1 of 2: ValueError: late"),
+        (Ended(-signal.SIGABRT), Ended(1, FAILURE), "worker 1 of 2: ValueError: late"),  # as JAX ends a process then
+    ],
+)
+def test_of_several_that_fail_the_one_that_the_others_fail_of_is_named(first: Any, second: Any, cause: str) -> None:
+    members = [Member(index=index, num_workers=2, addresses=("a:1",)) for index in range(2)]
+    request = ask(backend="jax")
+    both = group.Group([first, second], [dataclasses.replace(request, member=member) for member in members])
+    both.read()
+    assert both.returncode is not None
+    assert both.fault and both.fault.reason.startswith(cause)
 
 
 def test_workers_that_wait_for_one_another_do_not_do_so_for_ever(
@@ -125,9 +150,38 @@ def test_workers_that_wait_for_one_another_do_not_do_so_for_ever(
     monkeypatch.setattr(group, "SILENT_SECONDS", 0.5)
     monkeypatch.setattr(group, "SILENCE_FACTOR", 1.0)
     fates(w0="wait", w1="wait")
-    measure(store)
-    assert {status for status, _ in ends(store)} == {"KILLED"}
-    assert all("they wait for one another" in reason for _, reason in ends(store))
+    status, reason = end_of(store)
+    assert (status, "they wait for one another" in reason) == ("KILLED", True)
+
+
+def test_workers_that_do_not_meet_are_given_up(store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "JOIN_SECONDS", 0.2)
+    fates(w0="join", w1="join")
+    status, reason = end_of(store)
+    assert (status, "for the others, who meet at 127.0.0.1:" in reason) == ("KILLED", True)
+
+
+def test_a_worker_that_another_command_has_the_rest_of_keeps_its_journal_alone(store: Store, fates: Fates) -> None:
+    fates(w1="fail")
+    member = Member(index=1, num_workers=2, addresses=("a:1", "b:1"))
+    outcome = measure(store, dataclasses.replace(ask(), member=member))
+    assert outcome.result.exit
+    assert outcome.result.exit.reason == "worker 1 of 2: ValueError: the loss is nowhere"
+    journal = member_path(store.journal_path(RUN), 1)
+    assert [path for path in store.root.rglob("*") if path.is_file()] == [journal]
+    assert read_journal(journal)[-1]["status"] == "FAILED"
+    assert store.run_ids() == []
+    store.remove_leftovers(set())
+    assert journal.exists()
+
+
+def test_one_of_several_processes_of_a_launcher_makes_no_series(
+    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(RecipeError, match="over several machines, `tfbench run` makes one run"):
+        measure(store)
 
 
 def test_what_another_worker_refuses_is_refused_and_nothing_is_left(store: Store, fates: Fates) -> None:
@@ -150,8 +204,8 @@ def test_a_journal_that_cannot_be_read_any_more_ends_all(store: Store, fates: Fa
         member_path(store.journal_path(RUN), 1).unlink()
 
     pids = meanwhile(store, 1, remove)
-    end = measure(store).result.exit
-    assert end and end.reason == "worker 1 of 2: its journal cannot be read any more: No such file or directory"
+    with pytest.raises(MeasurementError, match=r"1\.jsonl: the journal cannot be read any more"):
+        measure(store)
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
@@ -195,20 +249,3 @@ def test_a_gpu_that_would_stay_idle_is_an_error(monkeypatch: pytest.MonkeyPatch)
         launch.require_gpus_in_use(ask())
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
     launch.require_gpus_in_use(ask())
-
-
-def test_a_run_whose_parent_was_killed_is_given_its_end_in_all_journals(
-    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fates()
-    measure(store)
-    journal = store.journal_path(RUN)
-    for path in (journal, member_path(journal, 1)):  # as if all had ended without a word
-        records = [record for record in read_journal(path) if record["kind"] not in ("finished", "exit")]
-        path.write_bytes(encode(records))
-    done = RecoveredRun(id=RUN, status="recovered", message="")
-    monkeypatch.setattr(recovery, "project_one", lambda store, result, trackers: done)
-    assert recovery.recover(store, lambda *_: pytest.fail("nothing is tracked")) == [done]
-    ((status, reason), other) = ends(store)
-    assert (status, other) == ("KILLED", (status, reason))
-    assert "ended without a word" in reason

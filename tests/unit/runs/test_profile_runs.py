@@ -14,49 +14,22 @@ from builders import build_placement, build_recipe, build_request, build_result,
 from journals import build_sized_result, write_journal
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
 from screens import Screen
-from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.checks import find_early_cautions
 from tfbench.analysis.run.summary import summarize
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
-from tfbench.records.events import read_event
 from tfbench.records.journal import files_folder, read_records, replay
 from tfbench.records.profile import Profile, ProfileRequest
-from tfbench.records.profile_replay import ProfileReplay
-from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.report.profile import plot
+from tfbench.records.run import RunResult, Summary
 from tfbench.report.profile.console import ProfileConsole
 from tfbench.runs.progress import RunProgress
-from tfbench.runs.recovery import RecoveredRun, recover
 from tfbench.runs.requests import profile_request
-from tfbench.runs.run_files import list_files, write_files
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
 from tfbench.tracking import fields
+from tfbench.tracking.run_files import list_files, write_files
 
 TRAINED = build_sized_result(0)
-
-
-class FakeTracker:
-    """A tracking server in memory."""
-
-    def __init__(self) -> None:
-        self.finished: dict[str, RunResult] = {}
-
-    def prepare(self) -> None: ...
-
-    def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
-        return TrackedRun(tracking_uri="fake", experiment_id="1", run_id=f"m-{result.request.run_id}")
-
-    def finish(self, result: RunResult, summary: Summary, files: Path) -> TrackedRun:
-        self.finished[result.request.run_id] = result
-        return self.update(result, summary)
-
-
-@pytest.fixture
-def plotless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws no profile: that takes a second."""
-    monkeypatch.setattr(plot, "plot_profile", lambda result, profile: None)
 
 
 def summary_of(result: RunResult) -> Summary:
@@ -151,24 +124,10 @@ def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_
     assert (again / "profile.png").is_file()
 
 
-def test_a_killed_profile_is_recovered_with_its_rounds(store: Store, plotless: None) -> None:
-    result = build_profile_run(exit=None, stage="training")
-    write_profile_journal(store, result)
-    tracker = FakeTracker()
-    (run,) = recover(store, lambda uri, experiment: tracker)
-    assert isinstance(run, RecoveredRun)
-    assert (run.status, run.message.partition(":")[0]) == ("recovered", "KILLED")
-    recovered = tracker.finished[result.request.run_id]
-    assert recovered.profile == result.profile
-    step = summarize_profile(recovered)
-    assert step is not None
-    assert (step.num_rounds, step.bottleneck.name) == (3, "backward of pool")
-
-
-def test_a_journal_gives_a_profile_back(store: Store) -> None:
-    result = build_profile_run()
-    path = write_profile_journal(store, result)
-    found = replay(read_records(path))
+@pytest.mark.parametrize("kind", ["step", "trace"])
+def test_a_journal_gives_a_profile_back(kind: str, store: Store) -> None:
+    result = build_profile_run(build_profile_request(kind), exit=None)  # of a process that was killed
+    found = replay(read_records(write_profile_journal(store, result)))
     assert (found.request, found.profile) == (result.request, result.profile)
 
 
@@ -284,17 +243,3 @@ def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
     assert "\ndense " in text
     assert f"\n  tensorboard --logdir '{tmp_path}/a b.files/trace'\n" in text
     assert "pip install xprof" in text
-
-
-def test_what_is_recorded_of_a_profile_is_read() -> None:
-    replay = ProfileReplay()
-    operations: dict[str, Any] = {"kind": "profile_operations", "operations": [], "num_steps": 2, "step_seconds": 0.1}
-    wait = {"name": "MemcpyD2H", "kind": "", "occurrences": 1.0, "seconds": 1e-5, "own_seconds": 1e-5}
-    replay.apply(read_event(operations | {"host_waits": [wait]}))
-    call = {"seconds": 1.0, "parts": {"update": 0.5}}
-    replay.apply(
-        read_event({"kind": "profile_round", "round": {"seconds": {"full": 1.0}, "traced": {"forward": call}}})
-    )
-    found = replay.result()
-    assert found.rounds[0].traced["forward"].active_seconds is None
-    assert [one.name for one in found.host_waits or ()] == ["MemcpyD2H"]

@@ -9,8 +9,8 @@ from builders import build_recipe, build_request, build_result
 from journals import write_journal
 from tfbench.analysis.run.summary import summarize
 from tfbench.report.run import plots
-from tfbench.runs.run_files import write_files
 from tfbench.store.store import Store
+from tfbench.tracking.run_files import write_files
 
 OF_SWEEP = {"tfbench.sweep": "abc"}
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from tfbench.records.journal import WORK_SUFFIX, work_folder
 from tfbench.runs.launchers import process
 from tfbench.runs.launchers.process import Worker
 from tfbench.store.store import Store
-from tfbench.tracking import mlflow_calls, mlflow_tracker
 
 
 def left_in(store: Store) -> list[str]:
@@ -75,21 +73,3 @@ def test_folders_of_dead_runs_and_of_none_are_removed_and_those_of_others_kept(s
         ]
         store.remove_leftovers({"dead"})
         assert [folder.is_dir() for folder in folders] == [False, True, False]
-
-
-def test_a_database_made_in_a_folder_that_was_cleaned_away_is_made_again(
-    monkeypatch: pytest.MonkeyPatch, store: Store
-) -> None:
-    def make_template(folder: Path, artifacts: Path) -> Path:
-        with contextlib.closing(sqlite3.connect(folder / "mlflow.db")) as made:
-            made.execute("CREATE TABLE runs (id)")
-        return folder / "mlflow.db"
-
-    monkeypatch.setattr(mlflow_calls, "set_up_mlflow", lambda patience_seconds: None)  # does not import MLflow either
-    monkeypatch.setattr(mlflow_tracker, "make_template", make_template)
-    tracker = mlflow_tracker.MlflowTracker(store.tracking_uri, "tfbench", store)
-    tracker.prepare()
-    assert tracker._template
-    shutil.rmtree(tracker._template.parent)
-    tracker._publish()
-    assert store.database.is_file()

@@ -1,8 +1,10 @@
 """A sweep on Ray, with a stand-in for its client."""
 
 import importlib.util
+import signal
 import socket
 import sys
+import tempfile
 import types
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import ray_engine
-from tfbench.sweeps.plan import parse_arm
+from tfbench.sweeps.arguments import parse_arm
 from tfbench.sweeps.ray_engine import Made, connected, make_tasks
 from tfbench.sweeps.tasks import list_tasks, plan_document
 
@@ -36,12 +38,16 @@ class FakeRay(types.ModuleType):
         class RayError(Exception):
             """Of any kind."""
 
+        class TaskCancelledError(RayError):
+            """Of a task that had not begun."""
+
     def __init__(self) -> None:
         super().__init__("ray")
         self.__file__ = "/site/ray/__init__.py"
         self.is_up = True
         self.hosts: list[dict[str, float]] = [{"tfbench": 1.0}, {"tfbench": 1.0, "a100": 1.0}]
         self.made: dict[int, Any] = {}
+        self.cancelled: dict[int, dict[int, Any]] = {}  # what comes of a task that is cancelled
         self.asked: list[tuple[Any, ...]] = []
         self.util = types.SimpleNamespace(get_node_ip_address=lambda: "127.0.0.2")
 
@@ -64,8 +70,14 @@ class FakeRay(types.ModuleType):
 
         return types.SimpleNamespace(options=options)
 
-    def wait(self, running: list[int], timeout: float) -> tuple[list[int], list[int]]:
-        return running[:1], running[1:]
+    def wait(self, running: list[int], timeout: float, num_returns: int = 1) -> tuple[list[int], list[int]]:
+        if self.cancelled and not self.made:
+            signal.raise_signal(signal.SIGINT)
+        ended = [number for number in running if number in self.made]
+        return ended[:num_returns], []
+
+    def cancel(self, number: int) -> None:
+        self.made |= self.cancelled.get(number, {})
 
     def get(self, number: int) -> Any:
         if isinstance(self.made[number], Exception):
@@ -74,6 +86,10 @@ class FakeRay(types.ModuleType):
 
     def shutdown(self) -> None:
         self.is_up = False
+
+
+def left(task: int) -> str:
+    return f"{tempfile.gettempdir()}/tfbench-{PLAN.sweep_id}-{task}-*/mlruns/journals/*.jsonl"
 
 
 @pytest.fixture
@@ -98,7 +114,7 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, 
         assert not make_tasks(log, TASKS[:3], home, STATE, told.append)
     assert told == [
         "task 0: 4 of 4 runs, on one",
-        "task 1: The node is dead",
+        f"task 1: The node is dead. What it measured stays on its machine; `tfbench import` reads it: {left(1)}",
         "task 2: 0 of 2 runs, on two, exit code 2: Error: no such device",
     ]
     assert sorted(read_sweep(home, "abc")[1]) == [cell.number for cell in TASKS[0].cells]
@@ -108,6 +124,22 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, 
         (0, {"tfbench": 1.0, "a100": 0.001}),
         (plan_document(PLAN), 1, False),
     ]
+
+
+def test_what_was_measured_until_a_stop_comes_home(ray: FakeRay, tmp_path: Path) -> None:
+    there, home, told = Store(tmp_path / "there"), Store(tmp_path / "home"), list[str]()
+    cell = TASKS[0].cells[0]
+    write_journal(there, build_cell_result(PLAN, cell, 100.0, environment=build_environment(hostname="one")))
+    journals = {run_id: there.journal_path(run_id).read_bytes() for run_id in there.run_ids()}
+    ray.cancelled = {0: {0: Made("one", 130, "stopped", journals)}, 1: {1: ray.exceptions.TaskCancelledError()}}
+    with new_log(home, PLAN) as log:
+        assert make_tasks(log, TASKS[:3], home, STATE, told.append)
+    assert told == [
+        "stopping; what was measured comes home",
+        "task 0: 1 of 4 runs, on one, exit code 130: stopped",
+        f"task 2: does not end. What it measured stays on its machine; `tfbench import` reads it: {left(2)}",
+    ]
+    assert list(read_sweep(home, "abc")[1]) == [cell.number]
 
 
 def test_a_cluster_that_cannot_make_the_tasks_is_refused(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders import build_recipe
-from fake_runs import FakeRuns, Fate
+from fake_runs import FakeMaker, FakeRuns, Fate
 from sweeps import TWO_ARMS, build_plan
 from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.errors import (
@@ -22,7 +22,7 @@ from tfbench.recipe.tables import to_tables
 from tfbench.records.journal import DiskFullError, Journal
 from tfbench.records.run import Summary
 from tfbench.records.sweep import Arm, Cell, CellResult, SweepPlan, Variation, list_cells
-from tfbench.runs import limits as runs_limits
+from tfbench.runs.limits import RunLimits
 from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import (
@@ -36,11 +36,14 @@ from tfbench.store.sweep_log import (
 )
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import sweep
-from tfbench.sweeps.plan import parse_arm
-from tfbench.sweeps.sweep import SweepEnd, check_points, run_sweep
+from tfbench.sweeps.arguments import parse_arm
+from tfbench.sweeps.comparison import SweepEnd
+from tfbench.sweeps.observer import SilentSweepObserver
+from tfbench.sweeps.plan import check_points
+from tfbench.sweeps.sweep import run_sweep
 
 
-class Watcher:
+class Watcher(SilentSweepObserver):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
@@ -61,13 +64,13 @@ def no_tracker(*arguments: Any) -> Any:
 def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns, Watcher]:
     runs, watcher = FakeRuns(*fates), Watcher()
     with new_log(store, build_plan(**fields)) as log:
-        return run_sweep(log, runs, watcher), runs, watcher
+        return run_sweep(log, FakeMaker(store, runs), watcher), runs, watcher
 
 
 def go_on(store: Store, *fates: Fate) -> tuple[SweepEnd, FakeRuns]:
     runs = FakeRuns(*fates)
     with reopened_log(store, "abc") as log:
-        return run_sweep(log, runs, Watcher()), runs
+        return run_sweep(log, FakeMaker(store, runs), Watcher()), runs
 
 
 def outcomes(end: SweepEnd) -> list[str]:
@@ -109,7 +112,7 @@ def test_data_that_goes_later_or_is_varied_is_a_result(store: Store) -> None:
     data = Variation(key="dataset.data", values=("real", "synthetic"))
     plan = dataclasses.replace(build_plan(num_rounds=1, variations=(data,)), sweep_id="def")
     with new_log(store, plan) as log:
-        assert outcomes(run_sweep(log, runs, Watcher()))[0] == "REFUSED"
+        assert outcomes(run_sweep(log, FakeMaker(store, runs), Watcher()))[0] == "REFUSED"
 
 
 def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
@@ -161,15 +164,10 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
 
 
 def test_limits_reach_the_run(store: Store) -> None:
-    seen: list[runs_limits.RunLimits] = []
-
-    def execute(request: Any, limits: runs_limits.RunLimits) -> Any:
-        seen.append(limits)
-        return FakeRuns(100.0)(request)
-
+    maker = FakeMaker(store, FakeRuns(100.0))
     with new_log(store, build_plan(run_timeout_seconds=60.0, memory_limit_bytes=2**30, num_rounds=1)) as log:
-        run_sweep(log, execute, Watcher())
-    assert set(seen) == {runs_limits.RunLimits(timeout_seconds=60.0, memory_bytes=2**30)}
+        run_sweep(log, maker, Watcher())
+    assert set(maker.limits) == {RunLimits(timeout_seconds=60.0, memory_bytes=2**30)}
 
 
 def test_two_processes_cannot_go_on_with_one_sweep(store: Store) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from sweeps import build_plan, write_sweep
 from tfbench.cli import ui
-from tfbench.cli._runs import warn_of_missing_view
 from tfbench.errors import TrackingError
 from tfbench.records.sweep import Cell, CellResult, SweepPlan
 from tfbench.store.store import Store
@@ -159,24 +158,18 @@ def test_runs_that_are_not_shown_are_said(
     monkeypatch.setattr(view, "find_shown_sweep", lambda *rest: shown)
     lines = tfbench("ui", "--sweep", "abc").stderr.splitlines()
     assert lines[:3] == [
-        "Warning: 3 runs of it are not in MLflow; `tfbench recover` brings them there.",
+        "Warning: 3 runs of it are not in MLflow; `tfbench recover --tracking-uri http://bench` brings them there.",
         "Warning: 2 runs of it are tracked in another place than these.",
         'It has 120 runs. MLflow loads 100 at a time: "Load more" is below the list.',
     ]
 
 
-def test_a_sweep_whose_view_cannot_be_written_ends_with_a_warning(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_why_a_view_cannot_be_written_is_said(store: Store) -> None:
     class Down(Tracker):
         def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
             raise TrackingError("MLflow at http://bench: no answer.")
 
-    warn_of_missing_view(try_to_show(store, *read_sweep(store, "abc"), Down()))
-    assert capsys.readouterr() == (
-        "",
-        "Warning: the sweep has no view of its own in MLflow: MLflow at http://bench: no answer.\n",
-    )
+    assert try_to_show(store, *read_sweep(store, "abc"), Down()) == "MLflow at http://bench: no answer."
 
 
 @pytest.mark.usefixtures("store")

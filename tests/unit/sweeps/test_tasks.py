@@ -9,20 +9,18 @@ from typing import Any
 import pytest
 
 from builders import build_environment
-from fake_runs import FakeRuns
+from fake_runs import FakeMaker, FakeRuns
 from journals import write_journal
 from sweeps import TWO_ARMS, build_cell_result, build_plan
 from tfbench.errors import DatasetError, RecipeError, TrackingError
 from tfbench.records.run import RunExit
 from tfbench.records.sweep import CellResult, SweepPlan, list_cells
 from tfbench.runs.endings import deduce_exit
-from tfbench.runs.maker import RunMaker
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep, reopened_log
-from tfbench.store.tracking_state import TrackingState
-from tfbench.sweeps.making import make_sweep, make_task
+from tfbench.sweeps.arguments import parse_arm
 from tfbench.sweeps.observer import SilentSweepObserver
-from tfbench.sweeps.plan import parse_arm
+from tfbench.sweeps.sweep import make_sweep, make_task
 from tfbench.sweeps.tasks import (
     find_results,
     find_task,
@@ -32,24 +30,12 @@ from tfbench.sweeps.tasks import (
     write_plan_file,
 )
 
-STATE = TrackingState(tracking_uri="sqlite:///mlflow.db", experiment="tfbench")
 HERE = platform.node()
 PLAN = build_plan()  # cells 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
 
 
-class Maker(RunMaker):
-    """Makes runs that end as they are told to."""
-
-    def __init__(self, store: Store, runs: FakeRuns) -> None:
-        super().__init__(store, STATE, None)
-        self._runs = runs
-
-    def make(self, request: Any, observer: Any, limits: Any = None) -> Any:
-        return self._runs(request)
-
-
 def make_here(store: Store, runs: FakeRuns, number: int, plan: SweepPlan = PLAN, **fields: Any) -> Any:
-    return make_task(plan, find_task(plan, number), Maker(store, runs), SilentSweepObserver(), **fields)
+    return make_task(plan, find_task(plan, number), FakeMaker(store, runs), SilentSweepObserver(), **fields)
 
 
 def leave_run(store: Store, number: int, host: str = HERE, later: float = 0.0, **fields: Any) -> str:
@@ -187,7 +173,7 @@ def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_
         (0, 1, 2, 4, 5), "FINISHED"
     )
     runs = FakeRuns(100.0)
-    swept = make_sweep(PLAN, reopened_log(store, "abc"), Maker(store, runs), SilentSweepObserver())
+    swept = make_sweep(PLAN, reopened_log(store, "abc"), FakeMaker(store, runs), SilentSweepObserver())
     assert [request.tags["tfbench.point"] for request in runs.requests] == [
         "1"
     ] * 4  # as a whole, and nothing of task 0

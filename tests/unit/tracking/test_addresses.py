@@ -14,10 +14,9 @@ from tfbench.errors import TrackingError
 from tfbench.runs.maker import choose_place, open_tracker
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking import mlflow_process
+from tfbench.tracking import follow
 from tfbench.tracking.address import find_named, require_address
-from tfbench.tracking.mlflow_calls import Calls
-from tfbench.tracking.mlflow_process import RemoteTracker
+from tfbench.tracking.mlflow_calls import explained
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 
 SERVER = "https://me:s3cret@mlflow.example/team"
@@ -50,12 +49,6 @@ def test_a_store_notes_where_to_and_no_password(store: Store, uri: str) -> None:
     assert find_named(state.tracking_uri, ("https://other", None, uri)) == uri
 
 
-def address_of(tracker: MlflowTracker | RemoteTracker) -> str:
-    """Returns where a tracker sends runs to; a server's is in a process of its own."""
-    assert isinstance(tracker, RemoteTracker)
-    return tracker._place[0]
-
-
 @pytest.mark.parametrize("uri", [SERVER, DATABASE])
 def test_the_password_comes_from_the_user_s_call_or_environment(
     store: Store, monkeypatch: pytest.MonkeyPatch, uri: str
@@ -63,11 +56,11 @@ def test_the_password_comes_from_the_user_s_call_or_environment(
     state = TrackingState(tracking_uri=uri.replace("s3cret", "***"), experiment="x")
     with pytest.raises(TrackingError, match=r"with the password in place of \*\*\*"):
         open_tracker(state, store)
-    assert address_of(open_tracker(state, store, uri)) == uri
+    assert open_tracker(state, store, uri)._place[0] == uri
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    assert address_of(open_tracker(state, store)) == uri
+    assert open_tracker(state, store)._place[0] == uri
     without = uri.replace("me:s3cret@", "")  # it may be in MLFLOW_TRACKING_PASSWORD, or in PGPASSWORD
-    assert address_of(open_tracker(state, store, without)) == without
+    assert open_tracker(state, store, without)._place[0] == without
 
 
 @pytest.mark.parametrize(
@@ -123,9 +116,7 @@ def test_addresses_of_all_kinds_are_taken(uri: str) -> None:
 def test_a_traceback_has_no_password_of_mlflow_s_own_error() -> None:
     from mlflow.exceptions import MlflowException
 
-    calls = Calls(SERVER, None, None)
-    calls.set_up()
-    with pytest.raises(TrackingError) as caught, calls.errors("Try again."):
+    with pytest.raises(TrackingError) as caught, explained(SERVER, "Try again."):
         try:
             raise OSError(f"for url {SERVER}")
         except OSError as error:
@@ -134,28 +125,25 @@ def test_a_traceback_has_no_password_of_mlflow_s_own_error() -> None:
     assert "MLflow at https://me:***@mlflow.example/team: refused. Try again." in shown
     assert "s3cret" not in shown
 
-    with pytest.raises(TrackingError) as caught, calls.errors("Try again."):
+    with pytest.raises(TrackingError) as caught, explained(SERVER, "Try again."):
         raise MlflowException("refused")
     assert isinstance(caught.value.__cause__, MlflowException)
 
 
 def test_an_answer_that_is_no_utf_8_or_no_json_is_an_error_of_the_server() -> None:
-    calls = Calls(DATABASE, None, None)
     for make in (lambda: b"\xe9".decode(), lambda: json.loads("<html>")):
         with (
             pytest.raises(TrackingError, match=r"MLflow at postgresql\+psycopg2://me:\*\*\*@"),
-            calls.errors("Try again."),
+            explained(DATABASE, "Try again."),
         ):
             make()
 
 
-def test_a_bug_in_mlflow_s_process_is_told_without_a_password(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: MlflowTracker) -> None:
-        raise RuntimeError(f"{self._uri} is odd")
+def test_a_bug_in_mlflow_s_process_is_told_without_a_password() -> None:
+    def fail() -> None:
+        raise RuntimeError(f"{SERVER} is odd")
 
-    monkeypatch.setattr(MlflowTracker, "prepare", fail)
-    with Path("/dev/null").open("wb") as nowhere:
-        kind, error = mlflow_process._answer({}, (SERVER, "x", store.root, None), "prepare", (), {}, nowhere)
+    kind, error = follow._answer(fail, (), {})
     assert (kind, type(error)) == ("raise", RuntimeError)
     assert "https://me:***@mlflow.example/team is odd" in str(error)
     assert "s3cret" not in str(error)

@@ -1,21 +1,15 @@
-import contextlib
 import errno
-import socket
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tfbench.errors import TrackingError
-from tfbench.store.store import Store
 from tfbench.tracking import one_process_server, server
 
 
 @pytest.mark.parametrize("host", ["", "a..b", "\u00e9..\u00fc", "x" * 300, "with blank", "a\0b", "203.0.113.9", "::1"])
 def test_an_address_that_cannot_be_listened_on_is_said(host: str) -> None:
     with pytest.raises(TrackingError, match="port 5000: cannot be listened on"):
-        server.choose_port(None, server.normal_host(host))
+        server.choose_port(None, host)
 
 
 def test_a_port_that_is_not_this_users_is_no_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,45 +26,9 @@ def test_only_this_machine_reaches_a_loopback_address(host: str, expected: bool)
     assert server.is_loopback(host) is expected
 
 
-@pytest.mark.parametrize("host", ["0", "0x0", "0.0.0.0"])
-def test_all_addresses_have_several_names(host: str) -> None:
-    assert server.normal_host(host) == "0.0.0.0"
-    assert server.normal_host("localhost") == "localhost"
-
-
 def test_a_machine_is_asked_for_by_its_names_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server.socket, "gethostname", lambda: "BENCH-1")
     assert {"bench-1", "localhost", "127.0.0.1"} <= set(server._own_names("0.0.0.0"))
-
-
-def test_where_somebody_takes_the_port_before_the_server_does_the_next_one_is_taken(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    @contextlib.contextmanager
-    def serve(store: Store, port: int, host: str) -> Iterator[Any]:
-        tried.append(port)
-        if len(tried) < 3:
-            raise TrackingError("did not start")
-        yield "process"
-
-    tried: list[int] = []
-    monkeypatch.setattr(server, "serve", serve)
-    store = Store(Path("mlruns"))
-    with socket.socket() as holder:
-        holder.bind((server.HOST, 0))
-        holder.listen()
-        taken = holder.getsockname()[1]
-        # Found free, and taken by then; the third is free until the end.
-        ports = iter([taken, taken, 7000])
-        monkeypatch.setattr(server, "choose_port", lambda wanted, host: wanted or next(ports))
-        with server.serve_on(store, None) as (process, port):
-            assert (process, port, tried) == ("process", 7000, [taken, taken, 7000])
-        tried.clear()
-        with pytest.raises(TrackingError, match="did not start"), server.serve_on(store, taken):
-            pytest.fail("another port than the one that is wanted")
-    monkeypatch.setattr(server, "choose_port", lambda *_: taken)  # which is free now: something else is wrong
-    with pytest.raises(TrackingError, match="did not start"), server.serve_on(store, None):
-        pytest.fail("it does not start")
 
 
 def test_the_server_does_not_wait_for_requests_under_way_when_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 """A tracking server that does not answer is waited for once, and no longer than the user waits."""
 
+import collections
 import os
 import signal
-import subprocess
 import threading
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,68 +15,68 @@ from builders import build_request
 from fake_workers import wait_for
 from groups import RUN, start_fakes
 from tfbench.errors import TrackingError
-from tfbench.machine import children
-from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.runs import session
 from tfbench.runs.observer import SilentObserver
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking import mlflow_process
-from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
-from tfbench.tracking.tracker import SilentServerError
+from tfbench.tracking import tracker as tracker_module
+from tfbench.tracking.tracker import REST_SECONDS, SilentServerError, Tracker
 
 URI = "postgresql://tracking:secret@127.0.0.1:9/runs"
 
 
-class SilentProcess:
-    """Asks a server that never answers."""
+class SilentChildren:
+    """Processes that ask a server that never answers; a second goes by whenever one is listened to."""
 
-    def __init__(self) -> None:
-        self.num_asked = 0
-        self.is_asked = False
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.num_started = 0
+        monkeypatch.setattr(tracker_module, "_Child", self._start)
+        monkeypatch.setattr(tracker_module, "time", SimpleNamespace(monotonic=lambda: self.now))
 
-    def ask(self, question: tuple[Any, ...], tell: object, seconds: float | None, silent: str) -> Any:
-        assert seconds is not None
-        self.num_asked += 1
-        raise SilentServerError(silent)
+    def _start(self, place: object) -> Any:
+        self.num_started += 1
+        told: list[tuple[str, float]] = []
 
+        def poll(seconds: float) -> bool:
+            self.now += 1.0
+            return bool(told)
 
-def test_a_server_that_was_silent_is_not_asked_again_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    process = SilentProcess()
-    tracker = RemoteTracker(process, URI, "tfbench", store)  # type: ignore[arg-type]  # stands in for it
-    for _ in range(3):
-        with pytest.raises(SilentServerError, match=r"recover --tracking-uri .*tracking:\*\*\*@"):
-            tracker.prepare()
-    assert process.num_asked == 1
-    monkeypatch.setattr(mlflow_process, "REST_SECONDS", -1.0)
-    later = RemoteTracker(process, URI, "tfbench", store)  # type: ignore[arg-type]
-    for _ in range(2):
-        with pytest.raises(SilentServerError):
-            later.prepare()
-    assert process.num_asked == 3
+        connection = SimpleNamespace(poll=poll, recv=told.pop, send=lambda question: told.append(("asks", 0.0)))
+        process = SimpleNamespace(poll=lambda: None)
+        return SimpleNamespace(pending=collections.deque(), connection=connection, process=process, end=lambda: -9)
 
 
-def test_the_view_of_a_sweep_does_not_wait_for_what_its_last_run_gave_up(store: Store) -> None:
-    process = SilentProcess()
-    process.is_asked = True
-    with pytest.raises(TrackingError, match="has not answered"):
-        RemoteTracker(process, URI, "tfbench", store).show_sweep(None, None)  # type: ignore[arg-type]
-    assert process.num_asked == 0
-
-
-def test_a_call_of_a_server_ends_with_ctrl_c_although_a_driver_would_not_hear_of_it(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_server_that_is_silent_is_waited_for_with_a_word_and_not_again_at_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deaf = subprocess.Popen(["sleep", "3600"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    monkeypatch.setattr(children, "converse", lambda *arguments: deaf)
+    children, told = SilentChildren(monkeypatch), list[str]()
+    tracker = Tracker(URI, "tfbench", store, patience_seconds=20.0, tell=told.append)
+    for number in (1, 2):
+        for _ in range(3):
+            with pytest.raises(SilentServerError, match=r"within 20 s.* recover --tracking-uri .*tracking:\*\*\*@"):
+                tracker.prepare()
+        assert children.num_started == number
+        children.now += REST_SECONDS
+    assert told == ["waiting for MLflow at postgresql://tracking:***@127.0.0.1:9/runs (gives up after 20 s)"] * 2
 
-    def interrupt(stream: object) -> None:
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(mlflow_process.pickle, "load", interrupt)
-    with pytest.raises(KeyboardInterrupt), MlflowProcess(needs_pandas=False) as process:
-        process.ask((), None, 3600.0, "silent")
-    assert deaf.returncode == -signal.SIGKILL
+def test_the_view_of_a_sweep_does_not_wait_for_what_its_last_run_gave_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SilentChildren(monkeypatch)
+    tracker, nothing = Tracker(URI, "tfbench", store), Any
+    tracker.begin("prepare")
+    with pytest.raises(TrackingError, match="has not answered"):
+        tracker.show_sweep(nothing, nothing)  # type: ignore[arg-type]
+
+
+def test_a_process_that_cannot_be_started_is_an_error_of_the_tracker(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker_module.children.sys, "executable", "/nowhere/python")
+    with pytest.raises(TrackingError, match="MLflow's process cannot be started: "):
+        Tracker(store.tracking_uri, "tfbench", store).prepare()
 
 
 def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
@@ -83,16 +85,18 @@ def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
     start_fakes(monkeypatch, tmp_path)(w0="wait")
     monkeypatch.setattr(session, "STORE_SECONDS", 3600.0)
     monkeypatch.setattr(session, "SERVER_SECONDS", 0.0)
-    over = threading.Event()
+    asked = []
 
     class SilentInTheEnd:
-        def prepare(self) -> None:
-            """There is a server."""
+        def begin(self, method: str, *arguments: str) -> Future[None]:
+            asked.append((method, *arguments))
+            answer = Future[None]()
+            if method != "project":
+                answer.set_result(None)
+            return answer
 
-        def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
-            if summary:
-                over.wait()
-            return TrackedRun(tracking_uri=URI, experiment_id="1", run_id="1")
+        def has_answered(self, answer: Future[None], within_seconds: float = 0.0) -> bool:
+            return answer.done()
 
     def stop() -> None:
         wait_for(store.journal_path(RUN), "spans")
@@ -101,9 +105,7 @@ def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
     threading.Thread(target=stop, daemon=True).start()
     state = TrackingState(tracking_uri=URI, experiment="tfbench")
     tracker: Any = SilentInTheEnd()
-    try:
-        outcome = session.execute_run(build_request(run_id=RUN), state, store, tracker, SilentObserver())
-    finally:
-        over.set()
+    outcome = session.execute_run(build_request(run_id=RUN), state, store, tracker, SilentObserver())
     assert (outcome.result.status, outcome.was_interrupted, outcome.tracked) == ("KILLED", True, None)
     assert "not tracked: interrupted, and MLflow did not answer within 0 s." in outcome.summary.cautions
+    assert asked == [("prepare",), ("follow", RUN), ("project", RUN)]

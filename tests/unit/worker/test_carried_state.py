@@ -116,18 +116,17 @@ def test_an_evaluation_starts_from_zero_and_leaves_the_state_of_the_training() -
     assert np.abs(before).min() > 0
 
 
-@pytest.mark.parametrize("reset_state", ["never", "epoch"])
-def test_an_epoch_starts_from_zero_only_if_that_is_asked_for(reset_state: Any) -> None:
-    from tfbench.worker.state_reset import build_state_reset
+@pytest.mark.parametrize("at_epochs", [False, True])
+def test_an_epoch_starts_from_zero_only_if_that_is_asked_for(at_epochs: bool) -> None:
+    from tfbench.worker.state_reset import StateReset
 
-    options = {"stateful": True, "reset_state": reset_state}
-    model = build_model(**options)
+    model = build_model()
     model(make_waves(STEPS))
     before = states_of(model)
-    callback = build_state_reset(ModelConfig(name="sine_lstm", options=options))
+    callback = StateReset(at_epochs=at_epochs)
     callback.set_model(model)
     callback.on_epoch_begin(1)
-    np.testing.assert_array_equal(states_of(model), np.zeros_like(before) if reset_state == "epoch" else before)
+    np.testing.assert_array_equal(states_of(model), np.zeros_like(before) if at_epochs else before)
 
 
 def test_a_model_without_state_needs_no_reset() -> None:

@@ -51,16 +51,16 @@ class Training:
         )
         self.readings.begin_training()
         for epoch in range(1, epochs + 1):
-            self.readings.begin_epoch(epoch)
+            clock.begin_epoch(epoch)
             for batch in range(steps_per_epoch):
                 self.now_ms += STEP_MS
                 self._is_open = True
-                self.readings.end_steps(batch, None)
+                self.readings.end_steps(batch)
                 if self.model.stop_training:
                     break
             self._is_open = False
             self.now_ms += VALIDATION_MS
-            self.readings.end_epoch(epoch, {}, lambda: None)
+            self.readings.end_epoch(epoch, {})
             if self.model.stop_training:
                 break
 

@@ -1,5 +1,6 @@
 """What is made of a trained model, against plain NumPy."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,12 @@ import keras
 import numpy as np
 import pytest
 
-from builders import build_recipe, build_request
+from builders import build_recipe
+from prepared import build_prepared
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import OutputConfig
-from tfbench.records.journal import Journal, Replay, files_folder
+from tfbench.records.journal import Replay, files_folder
 from tfbench.worker import evaluation
 
 RNG = np.random.default_rng(0)
@@ -55,17 +57,17 @@ def probabilities(model: Any, images: np.ndarray) -> np.ndarray:
 
 
 def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: Any, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "run.jsonl")
     recipe = build_recipe(
         training={"global_batch_size": 2, "epochs": 1},
         output={"num_predictions": 4, "per_class_accuracy": True},
     )
-    evaluation.evaluate_trained(build_request(recipe=recipe), SPLITS, model, journal)
-    journal.close()
+    prepared = build_prepared(tmp_path, recipe, splits=SPLITS, model=model)
+    evaluation.evaluate_trained(prepared)
+    prepared.journal.close()
     replayed = Replay()
     from tfbench.records.lines import Follower
 
-    for record in Follower(journal.path).read():
+    for record in Follower(prepared.journal.path).read():
         replayed.apply(record)
     found = {entry.name: entry for entry in replayed._lists["evaluations"]}
 
@@ -89,13 +91,13 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
     assert sum(predictions.class_correct) == (predicted == labels).sum()
 
 
-def test_a_compiled_network_that_ends_in_a_softmax_gets_no_second_one(model: Any) -> None:
+def test_a_compiled_network_that_ends_in_a_softmax_gets_no_second_one(model: Any, tmp_path: Path) -> None:
     ending = keras.Sequential([keras.Input((4, 4, 1)), *model.layers, keras.layers.Softmax()])
     ending.compile(loss="sparse_categorical_crossentropy")
     ending._comes_compiled = True
-    recipe = build_recipe(training={"global_batch_size": 2})
-    found = evaluation._evaluate_views(recipe, SPLITS, ending)
-    assert found == pytest.approx(evaluation._evaluate_views(recipe, SPLITS, model), rel=1e-5)
+    prepared = build_prepared(tmp_path, build_recipe(training={"global_batch_size": 2}), splits=SPLITS, model=model)
+    found = evaluation._evaluate_views(dataclasses.replace(prepared, model=ending))
+    assert found == pytest.approx(evaluation._evaluate_views(prepared), rel=1e-5)
 
 
 def test_counts_samples_and_hits_of_each_class() -> None:
@@ -106,12 +108,17 @@ def test_counts_samples_and_hits_of_each_class() -> None:
     assert found.first_labels == ()
 
 
+def write_files(model: Any, folder: Path, **output: Any) -> Path:
+    """Writes what a recipe's output asks for; returns the journal's path."""
+    prepared = build_prepared(folder, build_recipe(output=output), model=model)
+    evaluation.write_model_files(prepared)
+    prepared.journal.close()
+    return prepared.journal.path
+
+
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's own saving under NumPy 2
 def test_saved_model_gives_the_same_outputs_and_no_part_is_left(model: Any, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "run.jsonl")
-    evaluation.write_model_files(OutputConfig(saves_model=True), model, journal)
-    journal.close()
-    folder = files_folder(journal.path)
+    folder = files_folder(write_files(model, tmp_path, saves_model=True))
     assert [path.name for path in folder.iterdir()] == ["model.keras"]
     again = keras.saving.load_model(folder / "model.keras")
     images = RNG.random((2, 4, 4, 1), np.float32)
@@ -125,8 +132,5 @@ def test_says_what_a_picture_needs_where_it_cannot_be_drawn(
         raise ImportError("You must install pydot")
 
     monkeypatch.setattr(keras.utils, "plot_model", fail)
-    journal = Journal(tmp_path / "run.jsonl")
-    evaluation.write_model_files(OutputConfig(draws_model=True), model, journal)
-    journal.close()
-    text = journal.path.read_text()
+    text = write_files(model, tmp_path, draws_model=True).read_text()
     assert "the model's graph was not drawn: pydot or Graphviz is missing. pip install" in text

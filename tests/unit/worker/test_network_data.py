@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfbench.backends import array_feeding
+from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources.user_arrays import splits_of_arrays
@@ -74,7 +74,7 @@ def test_structures_are_fed_as_they_are_and_alike_by_both_ways() -> None:
 
     splits = splits_of_arrays((part(0, 10), part(10, 15)), source="", where="")
     options: Any = {"global_batch_size": 4, "seed": 1}
-    ours, theirs = (module.build_training_dataset(splits, **options) for module in (array_feeding, input_pipeline))
+    ours, theirs = (one.build_training_dataset(splits, **options) for one in (ArrayFeeding(), input_pipeline))
     for _, (x, y, weights), batch in zip(range(4), ours, theirs.as_numpy_iterator(), strict=False):
         (a,) = x["a"]
         assert (a.dtype, x["b"].dtype, y["y"].dtype, weights.dtype) == ("uint8", "int64", "float32", "float32")

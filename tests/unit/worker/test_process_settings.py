@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -58,9 +57,9 @@ def test_the_seed_is_set_without_importing_tensorflow_for_another_back_end(
         hidden.append(set(others))
         yield
 
-    settings: Any = SimpleNamespace(set_process_wide=lambda training: None)
+    framework = SimpleNamespace(set_process_wide=lambda training: None)
     monkeypatch.setattr(process_settings, "left_out", record)
-    monkeypatch.setattr(process_settings.backends, "current", lambda: SimpleNamespace(settings=settings))
+    monkeypatch.setattr(process_settings.backends, "current", lambda: framework)
     process_settings.set_process_wide(build_recipe(training={"backend": backend}).training, finds_tensorflow=finds)
     assert hidden == [left_out]
 

@@ -187,6 +187,7 @@ def test_limit_of_steps_counts_those_after_the_warmup() -> None:
     assert not run.steps(3)
     assert run.steps(1)
     assert run.cuts == [(1, 1, 1), (1, 2, 2), (1, 3, 4)]
+    assert run.ledger.opened[-2:] == ["steady", "callbacks"]
 
 
 def test_limit_of_seconds_counts_from_the_end_of_the_warmup() -> None:
@@ -226,13 +227,6 @@ def test_the_ledger_is_told_of_first_step_warmup_and_steady_steps() -> None:
     assert run.ledger.opened[3:] == ["steady"]
     run.steps(1, ends_epoch=True)
     assert run.ledger.opened[4:] == ["callbacks"]
-
-
-def test_the_ledger_is_told_that_a_limit_ends_the_training() -> None:
-    run = Run([0, 1, 2, 3, 4], warmup_steps=1, steps=1)
-    run.clock.begin_epoch(1)
-    assert run.steps(2)
-    assert run.ledger.opened == ["first_step", "steady", "callbacks"]
 
 
 def test_a_first_execution_of_all_the_warmup_is_followed_by_steady_steps() -> None:

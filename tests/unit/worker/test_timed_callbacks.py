@@ -14,7 +14,7 @@ from tensorflow.python.framework import ops
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.records.run import EpochRecord, StepSpan
 from tfbench.worker.ledger import Ledger
-from tfbench.worker.recorder import Validation, build_callbacks
+from tfbench.worker.recorder import FitReadings, Validation, build_callbacks
 from tfbench.worker.span_clock import SpanClock
 
 STEPS, EPOCHS = 12, 2
@@ -34,7 +34,6 @@ class Training:
         self.reads: collections.Counter[str] = collections.Counter()  # of tensors, by where the training was
         self.spans: list[StepSpan] = []
         self.epochs: list[EpochRecord] = []
-        self.notes: list[str] = []
         self.synchronized = 0
         self._where = "before"
         for name in ("numpy", "__array__", "__float__"):
@@ -55,8 +54,8 @@ class Training:
             ledger=ledger,
             now=lambda: next(ticks),
         )
-        callbacks = build_callbacks(
-            clock,
+        readings = FitReadings(
+            clock=clock,
             ledger=ledger,
             model=model,
             steps_per_epoch=STEPS,
@@ -66,9 +65,8 @@ class Training:
             on_first_step=lambda: None,
             batches_ahead=ahead,
             validation=Validation(12, 4, is_whole=True) if is_validated else None,
-            others=others,
-            on_note=self.notes.append,
         )
+        callbacks = build_callbacks(readings, *others)
         self._watch(callbacks)
         self.history = model.fit(
             batches.repeat(),
@@ -122,27 +120,11 @@ class Training:
         return False
 
 
-class Watcher(keras.callbacks.Callback):
-    """Needs the loss after every step, and every batch of the validation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.losses: list[Any] = []
-        self.num_tested = 0
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.losses.append(logs["loss"])
-
-    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.num_tested += 1
-
-
 def test_the_steps_of_a_span_are_waited_for_once_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Training(monkeypatch)
     assert [(span.first_step, span.last_step) for span in run.spans[:3]] == [(1, 1), (2, 5), (6, 9)]
     assert run.synchronized == len(run.spans) < EPOCHS * STEPS
     assert run.reads["steps"] == 0  # no loss was turned into a number, for which the device would be waited for
-    assert run.notes == []
 
 
 def test_the_batches_of_a_validation_are_not_waited_for_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,20 +149,6 @@ def test_a_loss_that_is_not_finite_is_seen_at_the_end_of_the_epoch(monkeypatch: 
     assert np.isnan(run.history["loss"]).all()
 
 
-def test_a_callback_that_needs_every_batch_is_called_and_said_to_slow_the_steps(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    watcher = Watcher()
-    run = Training(monkeypatch, keras.callbacks.TerminateOnNaN(), watcher)
-    assert [type(loss) for loss in watcher.losses] == [float] * (EPOCHS * STEPS)
-    assert watcher.num_tested == EPOCHS * 3
-    assert run.reads["steps"] >= EPOCHS * STEPS
-    assert run.notes == [
-        "TerminateOnNaN, Watcher asked for the loss after every step, for which each step was waited for: small "
-        "networks are slower so. Do not compare this run with runs without it."
-    ]
-
-
 def test_callbacks_that_are_called_between_epochs_alone_cost_the_steps_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -188,7 +156,7 @@ def test_callbacks_that_are_called_between_epochs_alone_cost_the_steps_nothing(
     other = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
     run = Training(monkeypatch, other)
     assert seen == [0, 1]
-    assert (run.reads["steps"], run.notes) == (0, [])
+    assert run.reads["steps"] == 0
 
 
 @pytest.mark.parametrize(("ahead", "ready"), [(4, 4), (100, STEPS)])

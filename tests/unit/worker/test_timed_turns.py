@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tfbench.backends.tensorflow import placement
+from tfbench.backends.tensorflow.backend import BACKEND
 from tfbench.worker.profile import turns
 from tfbench.worker.profile.turns import TimedTurns
 
@@ -35,7 +35,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
     monkeypatch.setattr(turns, "time", found)
-    monkeypatch.setattr(placement, "synchronize", found.synchronize)
+    monkeypatch.setattr(BACKEND, "synchronize", found.synchronize)
     return found
 
 

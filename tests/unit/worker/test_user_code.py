@@ -16,7 +16,7 @@ from tfbench.recipe.sections import DatasetConfig, ModelConfig
 from tfbench.records.journal import files_folder, read_request, request_fields
 from tfbench.records.run import RunResult
 from tfbench.runs.requests import new_request, resumed_request
-from tfbench.worker import benchmark, compiled_model, user_code
+from tfbench.worker import compiled_model, prepared, user_code
 from tfbench.worker.model_summary import summarize_model
 
 SPEC = DatasetSpec(
@@ -42,7 +42,7 @@ def build(code: str, name: str = "nets:build_model", **options: Any) -> Any:
 def load(code: str, name: str = "data:load_splits", data_dir: str | None = None, **options: Any) -> Splits:
     Path("data.py").write_text(f"import numpy as np\n{code}", encoding="utf-8")
     config = DatasetConfig(name=name, options=options)
-    return benchmark.load_data(config, data_dir, seed=0, allows_code=True)
+    return prepared.load_data(config, data_dir, seed=0, allows_code=True)
 
 
 def returning(expression: str) -> str:
@@ -167,7 +167,7 @@ def test_nothing_is_imported_unless_it_was_allowed() -> None:
         "model.name: nets:build_model is code from outside of tfbench, which can do whatever you can. "
         "If you trust it, allow it with --allow-code."
     )
-    message = refusal(benchmark.load_data, DatasetConfig(name="nets:load_splits"), None, seed=0)
+    message = refusal(prepared.load_data, DatasetConfig(name="nets:load_splits"), None, seed=0)
     assert message.startswith("dataset.name: nets:load_splits is code from outside of tfbench")
     assert not Path("imported").exists()
 

@@ -95,7 +95,7 @@ class RunBrief:
 
 def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> RunBrief:
     """Reduces a run that is over to what comparisons need of it."""
-    recipe, placement, member = result.request.recipe, result.placement, result.request.member
+    recipe, placement = result.request.recipe, result.placement
     tables = recipe_tables.to_tables(recipe)
     target = find_target(result)
     return RunBrief(
@@ -121,7 +121,7 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         profile=result.request.profile.kind if result.request.profile else "",
         speed_cautions=list(find_speed_cautions(result)),
         num_workers=placement.num_workers if placement else 1,
-        num_machines=len({address.rpartition(":")[0] for address in member.addresses}) if member else 1,
+        num_machines=placement.num_machines if placement else 1,
         environment=to_plain(result.environment) if result.environment else None,
         cost=tables["cost"],
         target_accuracy=target.val_accuracy if target else None,

@@ -16,6 +16,7 @@ from tfbench.analysis.comparison.equality import flatten
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.keys import VARIABLE_SECTIONS
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BATCH_KEY, SweepPlan, format_value
 
@@ -113,7 +114,7 @@ def published_epoch_seconds(figures: Mapping[str, float]) -> float | None:
 
 
 def _flatten_settings(tables: Mapping[str, Any]) -> dict[str, Any]:
-    return flatten({name: tables.get(name, {}) for name in recipe_tables.VARIABLE_SECTIONS})
+    return flatten({name: tables.get(name, {}) for name in VARIABLE_SECTIONS})
 
 
 def _match(reference: dict[str, Any], comparison: Comparison) -> ReferenceMatch:

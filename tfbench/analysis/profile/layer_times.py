@@ -78,7 +78,6 @@ def time_layer(
     return LayerTime(
         name=layer.name,
         kind=layer.kind,
-        num_parameters=layer.num_parameters,
         is_trained=layer.is_trained,
         forward=forward,
         backward=backward,

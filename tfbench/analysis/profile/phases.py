@@ -23,7 +23,6 @@ Source: Huber, "Robust Statistics" (1981), sections 1.4 and 3.3, on influence fu
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
 
 from tfbench.analysis.comparison.intervals import t_quantile
 from tfbench.analysis.profile.step_profile import KERAS_LOOP, UPDATE_AND_LOOP, Phase
@@ -97,29 +96,25 @@ def find_phases(kept: KeptRounds) -> Iterator[Phase]:
         """What Keras's own step takes beyond a function; it takes its batches itself, and may have to copy them."""
         return seconds["keras"] - seconds[before] - (seconds["take"] - seconds[dispatch]) - copy(seconds)
 
-    yield _phase("input", kept, lambda s: s["take"] - s[dispatch], "difference")
+    yield _phase("input", kept, lambda s: s["take"] - s[dispatch])
     if has_copy:
-        yield _phase("copy", kept, copy, "measured")
-    yield _phase(dispatch, kept, lambda s: s[dispatch], "measured")
-    yield _phase(forward, kept, lambda s: s[forward] - s[dispatch], "difference")
-    yield _phase(backward, kept, lambda s: s[backward] - s[forward], "difference")
+        yield _phase("copy", kept, copy)
+    yield _phase(dispatch, kept, lambda s: s[dispatch])
+    yield _phase(forward, kept, lambda s: s[forward] - s[dispatch])
+    yield _phase(backward, kept, lambda s: s[backward] - s[forward])
     if all(update in one.seconds for one in rounds):
-        yield _phase(update, kept, lambda s: s[update] - s[backward], "difference")
-        yield _phase(KERAS_LOOP, kept, lambda s: beyond(s, update), "difference")
+        yield _phase(update, kept, lambda s: s[update] - s[backward])
+        yield _phase(KERAS_LOOP, kept, lambda s: beyond(s, update))
     else:
-        yield _phase(UPDATE_AND_LOOP, kept, lambda s: beyond(s, backward), "difference")
+        yield _phase(UPDATE_AND_LOOP, kept, lambda s: beyond(s, backward))
 
 
-def _phase(name: str, kept: KeptRounds, read: Read, how: Literal["measured", "difference"]) -> Phase:
-    # The least of differences would be that of a round in which the shorter function was held up.
-    fastest = {call: min(one.seconds[call] for one in kept.rounds) for call in kept.rounds[0].seconds}
+def _phase(name: str, kept: KeptRounds, read: Read) -> Phase:
     seconds, half = kept.mean(read), kept.half_width(read)
     return Phase(
         name=name,
         seconds=seconds,
         low=None if half is None else seconds - half,
         high=None if half is None else seconds + half,
-        best_seconds=read(fastest),
         share=seconds / kept.mean(lambda one: one["full"]),
-        how=how,
     )

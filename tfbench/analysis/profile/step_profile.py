@@ -19,15 +19,13 @@ LEAST_ROOF_SHARE = 0.25  # of a peak, that a layer must reach to be called bound
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Phase:
-    """A part of a step, timed by itself ("measured") or as the difference of two functions, with its 95 % interval."""
+    """A part of a step, with its 95 % interval."""
 
     name: str  # "input", "copy", "dispatch", "forward", "backward", "update", "keras loop" or "update+loop"
     seconds: float  # mean over the rounds
-    best_seconds: float  # from the fastest round of each function
     share: float  # of the full step
     low: float | None = None  # None: of a single round
     high: float | None = None
-    how: Literal["measured", "difference"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +63,6 @@ class LayerTime:
 
     name: str
     kind: str
-    num_parameters: int
     is_trained: bool
     forward: Work
     backward: Work
@@ -107,11 +104,6 @@ class PhaseCheck:
         """How much of the phase is named; None: of a phase that takes no time."""
         return self.named_seconds / self.phase_seconds if self.phase_seconds > 0 else None
 
-    @property
-    def relative_difference(self) -> float | None:
-        """By how much the sum is more than the phase, as a share of it."""
-        return self.sum_seconds / self.phase_seconds - 1 if self.phase_seconds > 0 else None
-
 
 class Part(NamedTuple):
     """A part of a step; the rest where it is a layer's."""
@@ -121,7 +113,6 @@ class Part(NamedTuple):
     share: float
     layer: str | None = None
     kind: str | None = None
-    direction: Direction | None = None
     work: Work | None = None
 
 
@@ -134,7 +125,6 @@ class StepProfile:
     phases: tuple[Phase, ...]
     full_seconds: float  # Keras's own step with its input pipeline
     full_half_width: float | None  # of its 95 % interval
-    full_best_seconds: float
     difference_half_width: float | None  # of that of the phases' sum less the full step
     pipeline_seconds: float | None  # that the input pipeline alone needs for a batch
     layers: tuple[LayerTime, ...]  # empty: cannot be told apart
@@ -142,7 +132,6 @@ class StepProfile:
     optimizer_seconds: float | None
     checks: tuple[PhaseCheck, ...]
     on_device: bool  # operations of the traces ran on a GPU
-    tracing_slowdown: float | None  # a traced call of the most that was traced, over one without a trace
     peak_flops_per_second: float | None
     bytes_per_second: float | None  # that memory can move
     epoch: EpochCheck | None
@@ -194,4 +183,4 @@ class StepProfile:
         yield part("optimizer", self.optimizer_seconds or 0.0)
         for layer in self.layers:
             for direction, work in zip(DIRECTIONS, (layer.forward, layer.backward), strict=True):
-                yield part(f"{direction} of {layer.name}", work.seconds, layer.name, layer.kind, direction, work)
+                yield part(f"{direction} of {layer.name}", work.seconds, layer.name, layer.kind, work)

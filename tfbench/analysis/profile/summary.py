@@ -20,17 +20,14 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
     parts = typical_parts(rounds) if profile.layers else {}
     peaks = Peaks(find_peak(result.peak_checks), profile.bandwidth.bytes_per_second if profile.bandwidth else None)
     batch = result.placement.global_batch_size if result.placement else None
-    full = [one.seconds["full"] for one in rounds]
-    full_seconds = statistics.fmean(full)
+    full_seconds = kept.mean(lambda seconds: seconds["full"])
     pipeline = [one.seconds["pipeline"] for one in rounds if "pipeline" in one.seconds]
-    slowdowns = [call.seconds / one.seconds[name] for one in rounds for name, call in list(one.traced.items())[-1:]]
     return StepProfile(
         num_rounds=len(rounds),
         num_slow_rounds=len(profile.rounds) - len(rounds),
         phases=phases,
         full_seconds=full_seconds,
         full_half_width=kept.half_width(lambda seconds: seconds["full"]),
-        full_best_seconds=min(full),
         # The phases add up to Keras's own step on batches at hand, and to taking one.
         difference_half_width=kept.half_width(lambda seconds: seconds["keras"] - seconds["full"]),
         pipeline_seconds=statistics.fmean(pipeline) if pipeline else None,
@@ -39,7 +36,6 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
         optimizer_seconds=parts.get("update"),
         checks=tuple(check_phases(rounds, phases, parts)) if parts else (),
         on_device=any(call.on_device for one in rounds for call in one.traced.values()),
-        tracing_slowdown=statistics.fmean(slowdowns) if slowdowns else None,
         peak_flops_per_second=peaks.flops_per_second,
         bytes_per_second=peaks.bytes_per_second,
         epoch=profile.epoch,

@@ -104,7 +104,6 @@ def _first_step(check: ReplicaCheck) -> dict[str, tuple[Any, None]]:
     return {
         "as_one_replica": (check.compared, None),
         "gradient_deviation": within(check.deviation, check.tolerance),
-        "update_deviation": within(check.update_deviation, check.update_tolerance),
         "not_compared_since": (check.reason or None, None),
     }
 

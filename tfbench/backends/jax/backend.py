@@ -1,18 +1,265 @@
-"""JAX as a back end: which module is which part."""
+"""JAX as a back end: its devices, its settings, and what it says of itself."""
 
-from tfbench.backends import keras_variables
+import collections
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from tfbench.backends.backend import Backend
-from tfbench.backends.jax import environment, feeding, kernels, memory, placement, profiling, resident, settings
+from tfbench.backends.jax import resident, several_devices
+from tfbench.backends.jax.step_calls import StepCalls
+from tfbench.backends.one_device import require_on
+from tfbench.backends.peak import Run, Sizes
+from tfbench.backends.placed import Placed
+from tfbench.backends.profiling import ProfiledBatches
+from tfbench.errors import MeasurementError
+from tfbench.machine.environment import find_version
+from tfbench.recipe.devices import parse_devices
+from tfbench.recipe.sections import DistributionConfig, TrainingConfig
+from tfbench.records.placement import Feed, Member, Placement, ReplicaCheck
+from tfbench.records.spread import Spread
 
-BACKEND = Backend(
-    name="jax",
-    placement=placement,
-    feeding=feeding,
-    resident=resident,
-    variables=keras_variables,
-    settings=settings,
-    environment=environment,
-    memory=memory,
-    kernels=kernels,
-    profiling=profiling,
-)
+if TYPE_CHECKING:
+    from tfbench.backends.jax.mesh_distribution import MeshDistribution
+
+_DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "_STATUS_ALLOC_FAILED")  # of XLA, CUDA, its libraries
+_MOST_GIVEN = 4  # calls that were not waited for, each of which holds its result
+
+
+class Jax(Backend):
+    """JAX on one device, or on a mesh of them."""
+
+    name = "jax"
+    lost_workers_named = staticmethod(several_devices.lost_workers_named)
+    build_resident_training = staticmethod(resident.build_resident_training)
+
+    def list_gpus(self) -> tuple[str, ...]:
+        """Returns what hardware the GPUs are that JAX sees, without those of other workers."""
+        return several_devices.list_gpus()
+
+    def describe_versions(self) -> dict[str, Any]:
+        """Returns its version, and the major version of CUDA that it has the libraries of."""
+        import jax
+
+        cuda = next((major for major in ("13", "12") if find_version(f"jax-cuda{major}-plugin")), None)
+        return {"jax": jax.__version__, "jax_cuda": cuda}
+
+    def set_process_wide(self, training: TrainingConfig) -> None:
+        """Sets what JAX only takes before its first operation."""
+        import jax
+
+        if training.deterministic and os.environ.get("JAX_PLATFORMS") != "cpu":  # which has no other operations
+            os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC}".strip()
+        # Its own default lets a GPU compute float32 with ten bits of mantissa.
+        jax.config.update("jax_default_matmul_precision", "tensorfloat32" if training.tensor_float_32 else "highest")
+
+    def process_wide_settings(self) -> dict[str, object]:
+        """Returns settings that a user's own code must leave as they are."""
+        import jax
+
+        return {
+            "jax_disable_jit": jax.config.jax_disable_jit,
+            "jax_default_matmul_precision (training.tensor_float_32)": jax.config.jax_default_matmul_precision,
+            "jax_enable_x64": jax.config.jax_enable_x64,
+        }
+
+    def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
+        """Returns the settings that JAX alone can tell."""
+        import jax
+
+        flags = os.environ.get("XLA_FLAGS", "")
+        return {
+            "compiler": "xla" if model.jit_compile and not jax.config.jax_disable_jit else "eager",
+            "tensor_float_32": jax.config.jax_default_matmul_precision == "tensorfloat32",
+            "deterministic": training.deterministic and (not self.list_gpus() or _DETERMINISTIC in flags),
+            "xla_flags": flags.replace(_DETERMINISTIC, "").strip(),
+        }
+
+    def require_possible(self, config: DistributionConfig, training: TrainingConfig) -> None:
+        """Checks what can be checked before JAX is started, and hides from it what is not asked for."""
+        super().require_possible(config, training)
+        devices = parse_devices(config)
+        if devices:  # JAX starts each of its platforms that it finds, and fails where one of these does not start
+            os.environ["JAX_PLATFORMS"] = "cpu" if devices[0].kind == "cpu" else "cuda,cpu"
+
+    def resolve(self, config: DistributionConfig, training: TrainingConfig, member: Member | None = None) -> Any:
+        """Resolves the device, which JAX computes on unless told otherwise, or several."""
+        if config.strategy != "default":
+            return several_devices.resolve(config, training, member)
+        return super().resolve(config, training)
+
+    def feed_of(self, kind: str) -> Feed:
+        """Keras copies a batch ahead of the step to a GPU, and has the step take it as it is on a processor."""
+        return "prefetched" if kind == "gpu" else "direct"
+
+    def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
+        """Lays a compiled model on several devices."""
+        return several_devices.lay_model_out(placed, config, model) if config.strategy != "default" else placed
+
+    def find_mesh(self) -> "MeshDistribution | None":
+        """Returns the mesh that a model was laid on; None: there is one device."""
+        from tfbench.backends.jax import mesh_distribution
+
+        return mesh_distribution.current()
+
+    def verify(self, placed: Any, model: Any) -> None:
+        """Makes sure that what was trained is on the devices asked for, all of them.
+
+        Once the first step is done: JAX has one device there, which it never leaves unasked.
+
+        Raises:
+            MeasurementError: Some is elsewhere, or not there at all.
+        """
+        import jax
+
+        shapes = collections.Counter(tuple(variable.shape) for variable in model.trainable_variables)
+        arrays = jax.live_arrays()  # of the platform that JAX computes on unless told otherwise
+        where = "any device of JAX's default platform"
+        if isinstance(placed, several_devices.SeveralDevices):
+            arrays = [array for array in arrays if array.devices() == set(placed.devices)]
+            where = ", ".join(placed.placement.devices)
+        else:
+            kinds = {device.platform for array in arrays for device in array.devices()}
+            require_on(placed, ("gpu" if kind == "cuda" else kind for kind in kinds), "arrays of the step are")
+        if missing := shapes - collections.Counter(array.shape for array in arrays):
+            raise MeasurementError(f"{sum(missing.values())} trained variables are not on {where}.")
+
+    def synchronize(self) -> None:
+        """Waits until everything that was given to the device is there.
+
+        All of its arrays are waited for, among them what the last step will have made of the weights. The state that
+        Keras keeps of a model in training is in containers of its own, which `jax.block_until_ready` takes for a value
+        that is there.
+        """
+        import jax
+
+        jax.block_until_ready(jax.live_arrays())
+
+    def gather_figures(self, figures: Sequence[float]) -> list[list[float]]:
+        """Returns the figures of every worker."""
+        from tfbench.backends.jax import mesh_distribution
+
+        return mesh_distribution.gather_figures(figures)
+
+    def leave(self) -> None:
+        """Waits for the other workers, and leaves them."""
+        import jax
+
+        if jax.process_count() > 1:
+            jax.distributed.shutdown()
+
+    def check_replicas(
+        self, model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement
+    ) -> ReplicaCheck:
+        """Holds a first step of several devices against that of one; see `device_check`."""
+        from tfbench.backends.jax import device_check
+
+        return device_check.check_devices(model, build_one, batches, placement)
+
+    def suggest_mend(self, check: ReplicaCheck, placement: Placement) -> str:
+        """Returns what to do where devices do not train as one does."""
+        return (
+            "Use another layout or number of devices, or other versions of JAX and Keras; a model with code of its own "
+            "may be the cause, too."
+        )
+
+    def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
+        """Reads back where the parts of a model lie; see `read_back`."""
+        from tfbench.backends.jax import read_back
+
+        mesh = self.find_mesh()
+        return read_back.read_spread(model, next(draw()), mesh) if mesh else None
+
+    def tells_exchange(self, placement: Placement) -> bool:
+        """Says whether there are several devices: XLA's collectives have names."""
+        return placement.num_devices > 1
+
+    def trace_exchange(self, work: Callable[[], None]) -> float:
+        """Returns for how long this worker's devices were in collectives; see `exchange_trace`."""
+        from tfbench.backends.jax import exchange_trace
+
+        return exchange_trace.trace_exchange(work)
+
+    def read_peak(self, name: str) -> int | None:
+        """Returns the most bytes in use on a GPU since the process began, which JAX has no way to forget.
+
+        So it holds what was in use while the model was built, too.
+        """
+        return (_find(name).memory_stats() or {}).get("peak_bytes_in_use")  # some of JAX's allocators do not count
+
+    def explain_exhaustion(self, error: Exception) -> str | None:
+        """Returns what an error says of memory that could not be had; None for an error of another kind."""
+        import jax
+
+        says_so = isinstance(error, jax.errors.JaxRuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
+        return str(error) if says_so else None
+
+    def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
+        """Returns what multiplies matrices on all devices."""
+        import jax
+
+        num_rows, common, num_columns = sizes
+
+        def draw(rows: int, columns: int) -> Any:
+            return (jax.random.normal(jax.random.key(rows), (rows, columns)) * rows**-0.5).astype(dtype)
+
+        matrices = draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)
+        factors = [jax.device_put(matrices, _find(device)) for device in devices]
+
+        @jax.jit  # type: ignore[untyped-decorator]  # JAX is not always there for its types
+        def multiply(product: Any, there: Any, back: Any) -> Any:
+            for index in range(chain):
+                product = product @ (back if index % 2 else there)
+            return product
+
+        def run(num_calls: int) -> None:
+            given = collections.deque[Any]()
+            for _ in range(num_calls):  # the devices are given the next ones while they compute
+                given.append([multiply(*own) for own in factors])
+                if len(given) > _MOST_GIVEN:
+                    jax.block_until_ready(given.popleft())
+            jax.block_until_ready(list(given))
+
+        return run
+
+    def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
+        """Returns what adds one large array to another, in place, on all devices."""
+        import jax
+        import jax.numpy as jnp
+
+        # A call an addition: of several, XLA would make one pass over the memory.
+        add = jax.jit(lambda total, summand: total + summand, donate_argnums=0)
+        summands = [jax.device_put(jnp.ones([size]), _find(device)) for device in devices]
+        totals = [jax.device_put(jnp.ones([size]), _find(device)) for device in devices]
+
+        def run(num_calls: int) -> None:
+            for _ in range(num_calls * chain):
+                totals[:] = map(add, totals, summands)
+            jax.block_until_ready(totals)
+
+        return run
+
+    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
+        """Takes some batches of a recipe's endless stream."""
+        import jax
+        from keras.src.backend.jax.trainer import JAXEpochIterator  # what `fit` takes; Keras does not publish it
+
+        return ProfiledBatches(
+            dataset, put=jax.device_put, iterate=lambda stream: iter(JAXEpochIterator(stream)._get_iterator())
+        )
+
+    def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
+        """Takes the step of a compiled model apart."""
+        return StepCalls(model, batches)
+
+
+def _find(name: str) -> Any:
+    """Returns the device of this process that is called "cpu:0", "gpu:1"."""
+    import jax
+
+    kind, _, index = name.partition(":")
+    return jax.local_devices(backend=kind)[int(index)]
+
+
+BACKEND = Jax()

@@ -1,7 +1,7 @@
 """Whether several devices train as one does: a first step of both, from the same batch and the same weights.
 
 Keras's step is one program for all devices, in which XLA decides what is exchanged. What is checked is what came of it:
-the gradients that the optimizer was given, and what it made of them. Dropout and the statistics of a batch are those of
+the gradients that the optimizer was given. Dropout and the statistics of a batch are those of
 one device, which sees the whole batch: they are the program's, not a device's.
 """
 
@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tfbench import backends
 from tfbench.backends import first_step
-from tfbench.backends.first_step import Array, Gradients, Reference
+from tfbench.backends.first_step import Gradients, Reference
 from tfbench.backends.jax import mesh_distribution
-from tfbench.backends.jax.memory import explain_exhaustion
 from tfbench.backends.keras_variables import training_variables
 from tfbench.datasets.sources.splits import map_arrays
 from tfbench.records.placement import Placement, ReplicaCheck
@@ -51,51 +51,34 @@ def check_devices(model: Any, build_one: Callable[[], Any], batches: Any, placem
                 one._symbolic_build(data_batch=whole)
                 for variable, value in zip(training_variables(one), values, strict=True):
                     variable.assign(value)
-                reference, after = _compute_reference(one, whole)
+                reference = _compute_reference(one, whole)
                 reason = reference.find_unfit(placement.num_replicas)
             except Exception as error:
-                if explain_exhaustion(error) is None:
+                if backends.current().explain_exhaustion(error) is None:
                     raise
                 reason = "one device has not enough memory for the whole batch and all weights"
     # What follows, all workers do together, or none.
     if any(row[0] for row in mesh_distribution.gather_figures([float(bool(reason))])):
         return dataclasses.replace(check, reason=reason or "another worker could not compute what to compare with")
-    found, updated = _do_step(model, batch)
     names = [weight.path for weight in model.trainable_variables]
-    all_names = [variable.path for variable in _updated(model)]
-    before = [np.asarray(variable.value) for variable in _updated(one)]
-    return first_step.conclude(
-        check,
-        reference,
-        first_step.compare_gradients(reference, found, names),
-        first_step.compare_updates(all_names, before, after(found), [updated]),
-    )
+    return first_step.conclude(check, reference, first_step.find_farthest(reference, _do_step(model, batch), names))
 
 
-def _compute_reference(one: Any, batch: Any) -> tuple[Reference, Callable[[Gradients], list[Array]]]:
-    """Returns one device's gradients of a batch, and what makes of gradients its values after an update."""
-    gradients, _ = _do_step(one, batch)
+def _compute_reference(one: Any, batch: Any) -> Reference:
+    """Returns one device's gradients of a batch."""
+    gradients = _do_step(one, batch)
     with _loss_scaled(one, first_step.OTHER_SCALE) as calls:
-        scaled, _ = _do_step(one, batch)
+        scaled = _do_step(one, batch)
     scale = first_step.OTHER_SCALE if calls else 1.0  # a step of the user's own may leave its loss as it is
-    again = {index: gradient / scale for index, gradient in scaled.items()}
-    noises = {index: first_step.norm(gradient - again[index]) for index, gradient in gradients.items()}
-    sizes = {index: first_step.norm(gradient) for index, gradient in gradients.items()}
-
-    def update(given: Gradients) -> list[Array]:
-        state = one._get_jax_state(trainable_variables=True, optimizer_variables=True)
-        values = [jnp.asarray(given[index].astype(weight.dtype)) for index, weight in enumerate(state[0])]
-        trained, slots = one.optimizer.stateless_apply(state[1], values, state[0])
-        return [np.asarray(value) for value in (*trained, *slots)]
-
-    return Reference(gradients, sizes, noises), update
+    noises = {index: first_step.norm(gradient - scaled[index] / scale) for index, gradient in gradients.items()}
+    return Reference(gradients, {index: first_step.norm(gradient) for index, gradient in gradients.items()}, noises)
 
 
-def _do_step(model: Any, batch: Any) -> tuple[Gradients, list[Array]]:
+def _do_step(model: Any, batch: Any) -> Gradients:
     """Does a step by Keras's own training function, on a copy of the model's state.
 
     Returns:
-        The gradients that the optimizer was given, and the values after the step of what it updates.
+        The gradients that the optimizer was given.
     """
     original, apply = model.train_step, model.optimizer.stateless_apply
     recorded: list[Any] = []
@@ -114,18 +97,12 @@ def _do_step(model: Any, batch: Any) -> tuple[Gradients, list[Array]]:
         state = model._get_jax_state(
             trainable_variables=True, non_trainable_variables=True, optimizer_variables=True, metrics_variables=True
         )
-        logs, after = model.train_function(jax.tree.map(jnp.copy, list(map(list, state))), iter([batch]))
+        logs, _ = model.train_function(jax.tree.map(jnp.copy, list(map(list, state))), iter([batch]))
     finally:
         del model.optimizer.stateless_apply, model.train_step
         model.train_function = None
     found = {int(name.removeprefix(_GRADIENT)): mesh_distribution.gather(value) for name, value in logs.items()}
-    gradients = {index: value.astype(np.float64) for index, value in sorted(found.items())}
-    return gradients, [mesh_distribution.gather(value) for value in (*after[0], *after[2])]
-
-
-def _updated(model: Any) -> list[Any]:
-    """Returns the variables that an update changes."""
-    return [*model.trainable_variables, *model.optimizer.variables]
+    return {index: value.astype(np.float64) for index, value in sorted(found.items())}
 
 
 @contextlib.contextmanager

@@ -38,7 +38,7 @@ class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc] 
         super().__init__(
             layout_map=keras_distribution.LayoutMap(devices_in_place), batch_dim_name="data", auto_shard_dataset=False
         )
-        self.mesh = mesh
+        self.mesh, self.num_parts = mesh, mesh.data
         self._layout, self._outputs = layout, outputs
 
     def get_variable_layout(self, variable: Any) -> Any:

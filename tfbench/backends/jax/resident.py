@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tfbench.backends import array_feeding, resident_samples
-from tfbench.backends.jax.memory import explain_exhaustion
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import Splits, map_arrays
 from tfbench.recipe.sections import TrainingConfig
@@ -21,7 +20,7 @@ def build_resident_training(
     import jax
 
     split, finish = resident_samples.require_in_memory(splits), resident_samples.build_finish(splits)
-    with resident_samples.too_many_named(split, placed, explain_exhaustion):
+    with resident_samples.too_many_named(split, placed):
         samples = jax.block_until_ready(jax.device_put(split.arrays))
 
     def gather(samples: Any, rows: Any) -> tuple[Any, ...]:

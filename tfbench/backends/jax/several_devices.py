@@ -1,17 +1,23 @@
 """Several of JAX's devices, of one process or of several: what there is, and how a model is laid on them."""
 
+import contextlib
 import dataclasses
+import re
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tfbench.errors import DeviceError
+from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine.hardware import cpu_model
 from tfbench.recipe.devices import Device, find_mesh, parse_devices, require_fitting
 from tfbench.recipe.mesh import Mesh, VariableShape, lay_out
 from tfbench.recipe.sections import CUTTING_STRATEGIES, DistributionConfig, TrainingConfig
 from tfbench.records.placement import Member, Placement
+from tfbench.wording import shorten
 
-_MEETING_SECONDS = 300  # for all workers to be there
+_JOIN_SECONDS = 3600  # longer than the parent waits for all workers to be there
+_HEARTBEAT_SECONDS = 10  # without a sign of life of another worker: JAX ends this one
+_LOST = re.compile(r"[Gg]loo|[Pp]eer|heartbeat|[Cc]oordination")  # in what JAX says when it cannot reach others
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,7 +59,8 @@ def resolve(config: DistributionConfig, training: TrainingConfig, member: Member
             member.addresses[0],
             member.num_workers,
             member.index,
-            initialization_timeout=_MEETING_SECONDS,
+            initialization_timeout=_JOIN_SECONDS,
+            heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
             coordinator_bind_address=member.addresses[0],  # of no other network
         )
     chosen = _choose(asked, config)
@@ -90,10 +97,18 @@ def resolve(config: DistributionConfig, training: TrainingConfig, member: Member
     )
 
 
+def list_gpus() -> tuple[str, ...]:
+    """Returns what hardware the GPUs are that JAX sees, without those of other workers."""
+    import jax
+
+    try:
+        return tuple(str(device.device_kind) for device in jax.local_devices(backend="gpu"))
+    except RuntimeError:  # there are none, or they cannot be started
+        return ()
+
+
 def _choose(asked: tuple[Device, ...], config: DistributionConfig) -> tuple[Device, ...]:
     """Returns the devices of this process: those asked for, or all GPUs, or the processor."""
-    from tfbench.backends.jax.placement import list_gpus
-
     gpus = list_gpus()
     if asked and asked[0].index >= 0:
         if asked[0].kind == "gpu" and len(gpus) < len(asked):
@@ -170,3 +185,23 @@ def _notes(shapes: list[VariableShape], cut: dict[str, Any], config: Distributio
     if config.layout or not whole:
         return ()
     return (f"whole on every device, since its outputs do not divide: {', '.join(whole)}",)
+
+
+@contextlib.contextmanager
+def lost_workers_named() -> Iterator[None]:
+    """Turns JAX's error about a worker that has ended into one that says so.
+
+    Raises:
+        MeasurementError: A worker was lost.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        import jax
+
+        if not (isinstance(error, jax.errors.JaxRuntimeError) and jax.process_count() > 1 and _LOST.search(str(error))):
+            raise
+        raise MeasurementError(
+            f"another worker ended, or answers no more: {shorten(str(error).rpartition(': ')[2])}. What it says of "
+            "itself is in its own journal."
+        ) from error

@@ -8,9 +8,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tfbench.backends.array_batches import ArrayBatches
-from tfbench.backends.profiling import Call
-from tfbench.records.profile import ProfiledLayer
+from tfbench.backends import profiling
+from tfbench.backends.profiling import ProfiledBatches
 
 # The parts of the state that Keras's training function takes and returns, in its order and by its names.
 _PARTS = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
@@ -18,22 +17,15 @@ _PARTS = ("trainable_variables", "non_trainable_variables", "optimizer_variables
 State = tuple[list[Any], list[Any], list[Any], list[Any]]
 
 
-class StepCalls:
-    """A compiled model's step and what it is made of, as functions without arguments; see the protocol.
+class StepCalls(profiling.StepCalls):
+    """A step of JAX's; all of its results are waited for."""
 
-    Each waits for all of its results.
-    """
-
-    def __init__(self, model: Any, batches: ArrayBatches) -> None:
+    def __init__(self, model: Any, batches: ProfiledBatches) -> None:
         import jax.numpy as jnp
 
-        from tfbench.models.structure.graph import walk
-
+        super().__init__(model, batches)
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
         model.make_train_function()
-        self.model = model
-        self.num_layers = len(list(walk(model)))
-        self._batches = batches
         self._variables = [
             *model.trainable_variables,
             *model.non_trainable_variables,
@@ -55,15 +47,10 @@ class StepCalls:
             f"{reason}: none can be timed apart. --backend tensorflow shows them as TensorFlow's graph computes them."
         )
 
-    def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
-        """Returns none: they cannot be told apart."""
-        return []
-
     def build(self, upto: str) -> Callable[..., Any]:
-        """Returns a function of the state, inputs and targets, compiled as Keras's is: the step up to a phase.
+        """Returns the step up to a phase, as a function of the state, too.
 
-        It returns all that it computes, the loss first, since XLA leaves out what is not asked for; every function is
-        given the whole state, so that calling one costs the same as another.
+        It returns all that it computes, the loss first, since XLA leaves out what is not asked for.
         """
         import jax
 
@@ -73,41 +60,26 @@ class StepCalls:
         compiled: Callable[..., Any] = jax.jit(work, donate_argnums=0 if upto == "update" else (), keep_unused=True)
         return compiled
 
-    def call(self, upto: str) -> Call:
-        """Returns one call of the step up to a phase."""
-        function, cycle = self.build(upto), self._batches.cycle()
+    def run(self, upto: str, function: Callable[..., Any], x: Any, y: Any) -> Any:
+        """Calls what `build` returned."""
+        result = function(self.take_state(), x, y)
+        if upto == "update":
+            self._state = result[1]
+        return result
 
-        def call() -> None:
-            result = function(self._take_state(), *next(cycle))
-            if upto == "update":
-                self._state = result[1]
-            _wait(result)
+    def train(self, iterator: Any) -> Any:
+        """Calls Keras's training function; returns its logs, and the state."""
+        logs, self._state = self.model.train_function(self.take_state(), iterator)
+        # `fit` lays it out for callbacks after each step, which takes its time for a network of many variables.
+        self.model._jax_state = dict(zip(_PARTS, self._state, strict=True))
+        return logs, self._state
 
-        return call
+    def wait(self, result: Any) -> None:
+        """Waits for all arrays; those in containers of Keras's own would be passed over by JAX."""
+        import jax
+        import keras
 
-    def keras_call(self, iterator: Any, *, waits: bool = False) -> tuple[Call, int]:
-        """Returns one call of Keras's training function, and the steps that it does.
-
-        Args:
-            iterator: Of its batches.
-            waits: Whether it ends as calls of phases do; `fit` does not wait for each step.
-        """
-
-        def call() -> None:
-            logs = self._train(iterator)
-            if waits:
-                _wait((logs, self._state))
-
-        return call, self.model.steps_per_execution
-
-    def take_call(self, iterator: Any) -> Call:
-        """Returns one call of a function that does nothing, with a batch taken as Keras's own is."""
-        function = self.build("dispatch")
-
-        def call() -> None:
-            _wait(function(self._take_state(), *next(iterator)))
-
-        return call
+        jax.block_until_ready(keras.tree.flatten(result))
 
     def restore(self) -> None:
         """Gives all variables the values of the beginning, those of metrics included."""
@@ -117,13 +89,7 @@ class StepCalls:
         for variable, value in zip(self._variables, self._kept, strict=True):
             variable.assign(jnp.copy(value))  # a step writes over what it is given
 
-    def _train(self, iterator: Any) -> Any:
-        logs, self._state = self.model.train_function(self._take_state(), iterator)
-        # `fit` lays it out for callbacks after each step, which takes its time for a network of many variables.
-        self.model._jax_state = dict(zip(_PARTS, self._state, strict=True))
-        return logs
-
-    def _take_state(self) -> State:
+    def take_state(self) -> State:
         """Returns the state; the first time out of the model's variables, which `fit` empties, too."""
         if self._state is None:
             self._state = self.model._get_jax_state(**dict.fromkeys(_PARTS, True), purge_model_variables=True)
@@ -155,11 +121,3 @@ def _run(model: Any, upto: str, state: State, x: Any, y: Any) -> Any:
         return loss, others, gradients
     trained, of_optimizer = model.optimizer.stateless_apply(of_optimizer, gradients, trained)
     return loss, (trained, others, of_optimizer, of_metrics)
-
-
-def _wait(result: Any) -> None:
-    """Waits for all arrays; those in containers of Keras's own would be passed over by JAX."""
-    import jax
-    import keras
-
-    jax.block_until_ready(keras.tree.flatten(result))

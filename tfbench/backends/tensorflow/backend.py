@@ -1,29 +1,273 @@
-"""TensorFlow as a back end: which module is which part."""
+"""TensorFlow as a back end: its settings, what it says of itself, and where all else is."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from tfbench.backends.backend import Backend
+from tfbench.backends.peak import Run, Sizes
+from tfbench.backends.placed import Placed
 from tfbench.backends.tensorflow import (
-    environment,
     input_pipeline,
-    kernels,
-    memory,
     op_trace,
     placement,
-    profiling,
     resident,
-    settings,
+    several_workers,
     variables,
 )
+from tfbench.backends.tensorflow.device_watch import DeviceWatch
+from tfbench.backends.tensorflow.profiled_batches import ProfiledBatches
+from tfbench.backends.tensorflow.step_calls import StepCalls
+from tfbench.machine import gpus
+from tfbench.machine.devices import DeviceFacts, read_system
+from tfbench.machine.lean_import import NOT_NEEDED, import_without
+from tfbench.recipe.sections import DistributionConfig, TrainingConfig
+from tfbench.records.placement import Placement, ReplicaCheck
 
-BACKEND = Backend(
-    name="tensorflow",
-    placement=placement,
-    feeding=input_pipeline,
-    resident=resident,
-    variables=variables,
-    settings=settings,
-    environment=environment,
-    memory=memory,
-    kernels=kernels,
-    tracing=op_trace,
-    profiling=profiling,
-)
+_COPY_TO_A_FULL_GPU = "Dst tensor is not initialized"  # what an InternalError says of it
+_EXCHANGES = re.compile(r"Collective|Nccl")  # operations by which replicas exchange gradients
+
+
+class TensorFlow(Backend):
+    """TensorFlow with its strategies."""
+
+    name = "tensorflow"
+    require_possible = staticmethod(placement.require_possible)
+    resolve = staticmethod(placement.resolve)
+    gather_figures = staticmethod(several_workers.gather_figures)
+    lost_workers_named = staticmethod(several_workers.lost_workers_named)
+    leave = staticmethod(several_workers.leave)
+    synchronize = staticmethod(placement.synchronize)
+    watch = DeviceWatch
+    build_training_dataset = staticmethod(input_pipeline.build_training_dataset)
+    build_validation_dataset = staticmethod(input_pipeline.build_validation_dataset)
+    without_targets = staticmethod(input_pipeline.without_targets)
+    count_ahead = staticmethod(input_pipeline.count_ahead)
+    most_ahead = staticmethod(input_pipeline.most_ahead)
+    compile_draws = staticmethod(input_pipeline.compile_draws)
+    broken_samples_named = staticmethod(input_pipeline.broken_samples_named)
+    build_resident_training = staticmethod(resident.build_resident_training)
+    training_variables = staticmethod(variables.training_variables)
+    carried_states = staticmethod(variables.carried_states)
+    to_numpy = staticmethod(variables.to_numpy)
+    trace = staticmethod(op_trace.trace)
+    mark_steps = staticmethod(op_trace.mark_steps)
+    part_of = staticmethod(op_trace.part_of)
+
+    def describe_versions(self) -> dict[str, Any]:
+        """Returns its versions, and whether oneDNN computes its operations on the CPU."""
+        import tensorflow as tf
+
+        build = tf.sysconfig.get_build_info()
+        is_cuda_build = bool(build.get("is_cuda_build"))
+        return {
+            "tensorflow": tf.__version__,
+            "tensorflow_cuda": build.get("cuda_version") if is_cuda_build else None,
+            "tensorflow_cudnn": build.get("cudnn_version") if is_cuda_build else None,
+            "tensorflow_onednn": uses_onednn(),
+        }
+
+    def report_devices(self) -> DeviceFacts:
+        """Asks the system and TensorFlow; takes the seconds that importing TensorFlow takes."""
+        system = read_system(Path("/"), os.environ)
+        import_without("tensorflow", NOT_NEEDED)
+        import tensorflow as tf
+
+        build_info = tf.sysconfig.get_build_info()
+        details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
+        return DeviceFacts(
+            tensorflow=tf.__version__,
+            logical_cores=os.cpu_count() or 1,
+            gpus=gpus.match_gpus([detail.get("device_name", "GPU") for detail in details], system["driver"]),
+            built_with_cuda=tf.test.is_built_with_cuda(),
+            cuda=build_info.get("cuda_version"),
+            cudnn=build_info.get("cudnn_version"),
+            **system,
+        )
+
+    def set_process_wide(self, training: TrainingConfig) -> None:
+        """Sets what TensorFlow only takes before its first operation."""
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(training.intra_op_threads)
+        tf.config.threading.set_inter_op_parallelism_threads(training.inter_op_threads)
+        if training.deterministic:
+            tf.config.experimental.enable_op_determinism()
+        tf.config.experimental.enable_tensor_float_32_execution(training.tensor_float_32)
+
+    def process_wide_settings(self) -> dict[str, object]:
+        """Returns settings that a user's own code must leave as they are."""
+        import tensorflow as tf
+
+        return {
+            "tf.config.run_functions_eagerly": tf.config.functions_run_eagerly(),
+            "tf.config.optimizer.set_jit": tf.config.optimizer.get_jit(),
+            "TensorFlow's soft device placement": tf.config.get_soft_device_placement(),
+            "TensorFloat-32 (training.tensor_float_32)": tf.config.experimental.tensor_float_32_execution_enabled(),
+        }
+
+    def list_gpus(self) -> tuple[str, ...]:
+        """Returns the GPUs that this process was let see."""
+        import tensorflow as tf
+
+        return tuple(device.name for device in tf.config.get_visible_devices("GPU"))
+
+    def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
+        """Returns the settings that TensorFlow alone can tell."""
+        import tensorflow as tf
+        from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
+
+        runs_eagerly = model.run_eagerly or tf.config.functions_run_eagerly()
+        return {
+            "compiler": "eager" if runs_eagerly else "xla" if model.jit_compile else "graph",
+            "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
+            "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
+            "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+            "deterministic": is_op_determinism_enabled(),
+            "soft_device_placement": tf.config.get_soft_device_placement(),
+            "visible_gpus": self.list_gpus(),
+            "xla_flags": " ".join(filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))),
+            "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
+        }
+
+    def count_replicas(self) -> int:
+        """Returns how many replicas the strategy has whose scope is entered."""
+        import tensorflow as tf
+
+        return int(tf.distribute.get_strategy().num_replicas_in_sync)
+
+    def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
+        """Lets a compiled model train over several workers, which its strategy does not by itself."""
+        if config.strategy == "multi_worker":
+            several_workers.fit_over_workers(model)
+        return placed
+
+    def tells_exchange(self, placement: Placement) -> bool:
+        """Says whether sums over replicas have operations of their own: on one processor they are plain additions."""
+        return placement.num_workers > 1 or placement.cross_device_ops == "nccl"
+
+    def trace_exchange(self, work: Callable[[], None]) -> float | None:
+        """Returns for how long this worker's devices were in collectives; None: the trace has none."""
+        import tensorflow as tf
+
+        found = [one for one in op_trace.trace(work).operations if _EXCHANGES.match(one.kind)]
+        num_devices = several_workers.count_devices() or len(tf.config.list_logical_devices("GPU")) or 1
+        return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
+
+    def check_replicas(
+        self, model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement
+    ) -> ReplicaCheck:
+        """Holds a first step of several replicas against that of one; see `replica_check`."""
+        from tfbench.backends.tensorflow import replica_check
+
+        return replica_check.check_replicas(model, build_one, batches, placement)
+
+    def suggest_mend(self, check: ReplicaCheck, placement: Placement) -> str:
+        """Returns what to do where replicas do not train as one does."""
+        from tfbench.backends.tensorflow import replica_check
+
+        return replica_check.suggest_mend(check, placement)
+
+    def require_readable(self, splits: Any) -> None:
+        """Does nothing: TensorFlow reads whatever samples there are."""
+
+    def read_peak(self, name: str) -> int:
+        """Returns the most bytes in use on a GPU, "GPU:0"."""
+        import tensorflow as tf
+
+        return int(tf.config.experimental.get_memory_info(name)["peak"])
+
+    def forget_peak(self, name: str) -> None:
+        """Begins anew."""
+        import tensorflow as tf
+
+        tf.config.experimental.reset_memory_stats(name)
+
+    def explain_exhaustion(self, error: Exception) -> str | None:
+        """Returns what an error says of memory that could not be had; None for an error of another kind."""
+        import tensorflow as tf
+
+        is_exhausted = isinstance(error, tf.errors.ResourceExhaustedError)
+        is_copy = isinstance(error, tf.errors.InternalError) and _COPY_TO_A_FULL_GPU in str(error)
+        return str(getattr(error, "message", error)) if is_exhausted or is_copy else None
+
+    def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
+        """Returns what multiplies matrices on all devices, with the threads of the run."""
+        import tensorflow as tf
+
+        num_rows, common, num_columns = sizes
+
+        def draw(rows: int, columns: int) -> Any:
+            return tf.cast(tf.random.stateless_normal([rows, columns], [0, rows]) * rows**-0.5, dtype)
+
+        factors = []
+        for device in devices:
+            with tf.device(device):
+                factors.append((draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)))
+
+        @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+        def multiply() -> Any:
+            corners = []
+            for device, (product, there, back) in zip(devices, factors, strict=True):
+                with tf.device(device):
+                    for index in range(chain):
+                        product = tf.linalg.matmul(product, back if index % 2 else there)
+                    corners.append(product[0, 0])
+            return corners
+
+        def run(num_calls: int) -> None:
+            corners = []
+            for _ in range(num_calls):  # a GPU is given the next ones while it computes
+                corners = multiply()
+            for corner in corners:
+                corner.numpy()  # waits for the device, which computes in order
+
+        return run
+
+    def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
+        """Returns what adds one large array to another, in place, on all devices."""
+        import tensorflow as tf
+
+        pairs = []
+        for device in devices:
+            with tf.device(device):
+                pairs.append((tf.Variable(tf.ones([size])), tf.Variable(tf.ones([size]))))
+
+        @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+        def add() -> None:
+            for device, (total, summand) in zip(devices, pairs, strict=True):
+                with tf.device(device):
+                    for _ in range(chain):
+                        total.assign_add(summand)
+
+        def run(num_calls: int) -> None:
+            for _ in range(num_calls):
+                add()
+            tf.test.experimental.sync_devices()
+
+        return run
+
+    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
+        """Takes some batches of a recipe's endless stream."""
+        return ProfiledBatches(dataset, placed)
+
+    def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
+        """Takes the step of a compiled model apart."""
+        return StepCalls(model, batches, placed)
+
+
+def uses_onednn() -> bool | None:
+    """Says whether TensorFlow gives operations on the CPU to oneDNN; None where this TensorFlow cannot be asked.
+
+    Unless TF_ENABLE_ONEDNN_OPTS says so, TensorFlow decides by the processor. There is no public way to ask how it did.
+    """
+    try:
+        from tensorflow.python.util._pywrap_util_port import IsMklEnabled
+    except ImportError:
+        return None
+    return bool(IsMklEnabled())
+
+
+BACKEND = TensorFlow()

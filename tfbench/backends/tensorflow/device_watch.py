@@ -41,11 +41,6 @@ class DeviceWatch:
             self.stop()
 
 
-def watch() -> DeviceWatch:
-    """Returns what sees where a step runs."""
-    return DeviceWatch()
-
-
 def verify_placement(resolved: Any, model: Any, nodes: Iterable[tuple[str, str]]) -> None:
     """Compares where the variables live and where the step ran with the devices of the placement.
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfbench.backends import array_feeding
 from tfbench.backends.tensorflow.crops import crop_at_random
 from tfbench.backends.tensorflow.gathering import gather_from, keep_own, slice_batches
 from tfbench.datasets.sources import order, tfrecords
@@ -28,10 +29,6 @@ SHUFFLED_RECORDS = 4096  # encoded records that the next one is drawn from, wher
 # operation takes more processor time than the work (batches of 32 x 784: three times as much), above it less.
 LIGHT_BYTES = 2**20
 _OF_THE_PIPELINE = "IteratorGetNext|MultiDeviceIterator|user-defined function passed to"  # in those about data
-
-
-def require_readable(splits: Splits) -> None:
-    """Does nothing: TensorFlow reads whatever samples there are."""
 
 
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
@@ -300,17 +297,7 @@ def ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
 
 
 def finish(images: Any, splits: Splits, crop: Callable[[Any], Any] = lambda images: images) -> Any:
-    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled; integers stay integers."""
+    """Turns stored samples into a model's input, as for every back end."""
     import tensorflow as tf
 
-    spec = splits.spec
-    if spec.is_fed_as_stored:
-        return images
-    if spec.mean != "image":  # what is not subtracted by the pixel is cropped first: bytes are faster copied
-        images = crop(images)
-    images = tf.cast(images, tf.float32)
-    if splits.mean is not None:
-        images -= splits.mean
-    if spec.mean == "image":
-        images = crop(images)
-    return images * spec.input_scale if spec.input_scale != 1.0 else images
+    return array_feeding.finish(images, splits, crop, lambda images: tf.cast(images, tf.float32))

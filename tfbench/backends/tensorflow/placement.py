@@ -2,24 +2,17 @@
 
 import dataclasses
 import os
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tfbench.backends import one_device
-from tfbench.backends.tensorflow import device_watch, several_workers, thread_pools
+from tfbench.backends.tensorflow import several_workers, thread_pools
 from tfbench.backends.tensorflow.feeding import feed_alike
 from tfbench.errors import DeviceError
 from tfbench.machine.hardware import cpu_model
 from tfbench.recipe.devices import Device, parse_devices, require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Member, Placement, ReplicaCheck, ThreadPools
-
-leave = several_workers.leave
-lost_workers_named = several_workers.lost_workers_named
-read_spread = one_device.read_spread
-_EXCHANGES = re.compile(r"Collective|Nccl")  # operations by which replicas exchange gradients
+from tfbench.records.placement import Member, Placement, ThreadPools
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,58 +93,6 @@ def resolve(config: DistributionConfig, training: TrainingConfig, member: Member
     )
     names = {name: device for device, name in logical.items()}
     return ResolvedDistribution(strategy, placement, names, task=f"/task:{member.index}/" if member else "")
-
-
-watch = device_watch.watch
-
-
-def count_replicas() -> int:
-    """Returns how many replicas the strategy has whose scope is entered."""
-    import tensorflow as tf
-
-    return int(tf.distribute.get_strategy().num_replicas_in_sync)
-
-
-def lay_out(placed: Any, config: DistributionConfig, model: Any) -> Any:
-    """Lets a compiled model train over several workers, which its strategy does not by itself; see the protocol."""
-    if config.strategy == "multi_worker":
-        several_workers.fit_over_workers(model)
-    return placed
-
-
-def gather_figures(figures: Sequence[float]) -> list[list[float]]:
-    """Returns the figures of every worker."""
-    return several_workers.gather_figures(figures)
-
-
-def tells_exchange(placement: Placement) -> bool:
-    """Says whether sums over replicas have operations of their own: on one processor they are additions as others."""
-    return placement.num_workers > 1 or placement.cross_device_ops == "nccl"
-
-
-def trace_exchange(work: Callable[[], None]) -> float | None:
-    """Returns for how long this worker's devices were in collectives; None: the trace has none."""
-    import tensorflow as tf
-
-    from tfbench.backends.tensorflow import op_trace
-
-    found = [one for one in op_trace.trace(work).operations if _EXCHANGES.match(one.kind)]
-    num_devices = several_workers.count_devices() or len(tf.config.list_logical_devices("GPU")) or 1
-    return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
-
-
-def check_replicas(model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement) -> ReplicaCheck:
-    """Holds a first step of several replicas against that of one; see `replica_check`."""
-    from tfbench.backends.tensorflow import replica_check
-
-    return replica_check.check_replicas(model, build_one, batches, placement)
-
-
-def require_as_one(check: ReplicaCheck, placement: Placement) -> None:
-    """Raises MeasurementError unless the replicas train as one does; see `replica_check`."""
-    from tfbench.backends.tensorflow import replica_check
-
-    replica_check.require_as_one(check, placement)
 
 
 def synchronize() -> None:

@@ -1,16 +1,17 @@
 """What a profiled step is fed with: batches at hand, or the recipe's own input pipeline."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from tfbench.backends import profiling
 from tfbench.backends.placed import Placed
 from tfbench.backends.profiling import count_at_hand
 from tfbench.backends.tensorflow import placement
 
 
-class ProfiledBatches:
-    """Some batches of the recipe's data, at hand on the device of the run, over and over.
+class ProfiledBatches(profiling.ProfiledBatches):
+    """Batches of TensorFlow's.
 
     Args:
         dataset: The recipe's own endless stream of batches.
@@ -24,24 +25,16 @@ class ProfiledBatches:
         self._device = placed.device_names[0]
         first = next(iter(dataset))
         size = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in tf.nest.flatten(first))
-        self._on_host = list(dataset.take(count_at_hand(size)))
+        self.on_host = list(dataset.take(count_at_hand(size)))
         with tf.device(self._device):
-            self._on_device = [tf.nest.map_structure(tf.identity, batch) for batch in self._on_host]
-
-    def cycle(self) -> Iterator[Any]:
-        """Yields batches on the device, without end."""
-        return itertools.cycle(self._on_device)
+            self._on_device = [tf.nest.map_structure(tf.identity, batch) for batch in self.on_host]
 
     def iterator(self, *, num_ahead: int = 0) -> Any:
-        """Returns an iterator as Keras's training function takes it: of batches on the host, without any work.
-
-        Args:
-            num_ahead: Batches that a thread has ready, as in an input pipeline; 0: there is no such thread.
-        """
+        """Returns an iterator of batches on the host, without any work."""
         import tensorflow as tf
 
-        dataset = tf.data.Dataset.from_tensors(self._on_host[0])
-        for batch in self._on_host[1:]:
+        dataset = tf.data.Dataset.from_tensors(self.on_host[0])
+        for batch in self.on_host[1:]:
             dataset = dataset.concatenate(tf.data.Dataset.from_tensors(batch))
         options = tf.data.Options()
         options.autotune.enabled = False
@@ -49,7 +42,7 @@ class ProfiledBatches:
         return iterate(dataset.prefetch(num_ahead) if num_ahead else dataset, strategy_of(self._placed))
 
     def pipeline(self) -> Any:
-        """Returns an iterator as Keras's training function takes it, of the recipe's own input pipeline."""
+        """Returns an iterator of the recipe's own input pipeline."""
         return iterate(self._dataset, strategy_of(self._placed))
 
     def draw_call(self) -> Callable[[], None]:
@@ -67,7 +60,7 @@ class ProfiledBatches:
             return None
         import tensorflow as tf
 
-        cycle = itertools.cycle(self._on_host)
+        cycle = itertools.cycle(self.on_host)
 
         def call() -> None:
             with tf.device(self._device):

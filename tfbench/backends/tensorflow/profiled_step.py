@@ -11,9 +11,7 @@ import keras
 import tensorflow as tf
 
 from tfbench.backends.tensorflow.variables import copies_of
-from tfbench.models.structure.graph import Call, walk
-from tfbench.models.structure.layer_costs import describe_calls
-from tfbench.records.profile import ProfiledLayer
+from tfbench.models.structure.graph import Call
 
 Tensors = dict[Any, Any]  # symbolic tensor -> its value, or the gradient of it
 
@@ -30,33 +28,23 @@ class ProfiledStep:
 
     Args:
         model: Compiled, with a graph: Sequential or functional.
+        calls: All uses of its layers.
         strategy: Under which it was built; of one replica.
     """
 
-    def __init__(self, model: Any, strategy: Any) -> None:
+    def __init__(self, model: Any, calls: Sequence[Call], strategy: Any) -> None:
         model.optimizer.build(model.trainable_variables)
         self._model = model
         self._strategy = strategy
-        self._calls = list(walk(model))
+        self._calls = calls
         self._input, self._output = model.inputs[0], model.outputs[0]
         self._forward = _Forward(self._calls, self._input, model.dtype_policy)
         self.variables = [
             copy for variable in (*model.variables, *model.optimizer.variables) for copy in copies_of(variable)
         ]
 
-    @property
-    def num_calls(self) -> int:
-        """Uses of a layer."""
-        return len(self._calls)
-
     def build(self, upto: str) -> Callable[[Any, Any], Any]:
-        """Returns a function of inputs and targets, (batch, ...) each, compiled as Keras's is: the step up to a phase.
-
-        Every function is given the same variables, used or not, so that calling one costs the same as another.
-
-        Args:
-            upto: "dispatch" for one that does nothing, "forward", "backward" or "update".
-        """
+        """Returns the step up to a phase; see `StepCalls.build`."""
 
         def work(x: Any, y: Any) -> Any:
             self._capture()
@@ -88,14 +76,6 @@ class ProfiledStep:
             return
         for variable in self.variables:
             tf.compat.v1.get_default_graph().capture(variable.handle)
-
-    def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
-        """Returns what is known of each use of a layer before it is timed.
-
-        Args:
-            batch_size: Samples of a step.
-        """
-        return describe_calls(self._calls, self._model.trainable_variables, batch_size)
 
     def _run(self, x: Any, y: Any, upto: str) -> Any:
         model = self._model

@@ -6,7 +6,7 @@ every run over several replicas does one step before its clock starts, and takes
 - Sums over the replicas must count each replica once, exactly.
 - The gradients that the optimizer is given must be those that one replica computes from the same batch: part after
   part, so that dropout and statistics of a batch are those of each replica, with float64 for the mean.
-- The update of each replica must be the one that an optimizer outside of the strategy makes of these gradients.
+- All replicas of a process must make the same weights of them.
 
 `first_step` says how far they may be apart. Each of several workers makes the whole check, of the batch that all are
 fed with together, and takes it that the others' replicas hold before the step what its own does.
@@ -22,19 +22,19 @@ import numpy as np
 import tensorflow as tf
 
 from tfbench.backends import first_step
-from tfbench.backends.tensorflow.one_replica import OneReplica, to_array
+from tfbench.backends.tensorflow.one_replica import compute_reference, to_array
 from tfbench.backends.tensorflow.replica_step import (
+    GradientStep,
     all_workers,
     build,
     count_in_sums,
-    do_step,
     feed,
     gather,
     random_numbers_kept,
     replicas_of,
     taken_back,
 )
-from tfbench.errors import MeasurementError
+from tfbench.backends.tensorflow.variables import copies_of
 from tfbench.models.structure.foreign_model import has_own_step
 from tfbench.records.placement import Placement, ReplicaCheck
 
@@ -42,6 +42,7 @@ _UNDIVIDED = (
     "its own train_step must divide its loss by the replicas (tf.distribute.get_strategy().num_replicas_in_sync), as "
     "self.compute_loss does"
 )
+_OF_VALUE = 2.0**-12  # of a weight, added to its update's size: four roundings of it are within the tolerance
 _NO_MEMORY = "there was not enough memory for one more replica"
 
 
@@ -70,16 +71,12 @@ def check_replicas(model: Any, build_one: Callable[[], Any], batches: Any, place
     return check
 
 
-def require_as_one(check: ReplicaCheck, placement: Placement) -> None:
-    """Ends a run whose replicas do not train as one.
-
-    Raises:
-        MeasurementError: There are faults.
-    """
+def suggest_mend(check: ReplicaCheck, placement: Placement) -> str:
+    """Returns what to do where replicas do not train as one does."""
     import keras
 
-    if not check.faults:
-        return
+    if _UNDIVIDED in check.faults:
+        return ""
     safe = "reduction_to_one_device"
     mend = (
         f"Use another number of replicas, or another version of TensorFlow ({tf.__version__}) or Keras "
@@ -87,11 +84,7 @@ def require_as_one(check: ReplicaCheck, placement: Placement) -> None:
         if placement.cross_device_ops == safe or placement.num_workers > 1
         else f'Use distribution.cross_device_ops = "{safe}"'
     )
-    mend = "" if _UNDIVIDED in check.faults else f" {mend}; a model with code of its own may be the cause, too."
-    raise MeasurementError(
-        f"{placement.strategy} on {', '.join(placement.devices)} with cross_device_ops = {placement.cross_device_ops} "
-        f"does not train as one replica does: {'; '.join(check.faults)}. Nothing was measured.{mend}"
-    )
+    return f"{mend}; a model with code of its own may be the cause, too."
 
 
 def _compare_sums(
@@ -107,43 +100,49 @@ def _compare_sums(
 def _compare_step(
     check: ReplicaCheck, model: Any, build_one: Callable[[], Any], batch: Any, parts: Sequence[Any]
 ) -> ReplicaCheck:
-    """Compares gradients and update, if one replica can tell what they should be."""
-    one, reference, reason = _compute_reference(model, build_one, parts)
-    if not all_workers(model.distribute_strategy, not reason):  # or the others would wait for this one in their step
-        reason = reason or "another worker could not compute what one replica would"
-    if one is None or reference is None or reason:
-        return dataclasses.replace(check, reason=reason)
-    step = do_step(model, batch)
-    if not step.gradients:
-        return dataclasses.replace(check, reason="the optimizer does not update the weights one by one, as Keras's do")
-    before = one.values()
-    one.update(step.gradients)
-    updates = list(first_step.compare_updates(one.all_names, before, one.values(), step.values))
-    gradients = list(first_step.compare_gradients(reference, step.gradients, one.names))
-    if has_own_step(model) and any(gradient.is_too_far for gradient in gradients):
-        # Its loss need not be a mean: a sum over the samples is that of the whole batch, not the mean of its parts'.
-        whole = dataclasses.replace(reference, gradients=one.compute_whole(_join(parts)))
-        as_whole = list(first_step.compare_gradients(whole, step.gradients, one.names))
-        gradients = gradients if any(gradient.is_too_far for gradient in as_whole) else as_whole
-    check = first_step.conclude(check, reference, gradients, updates)
-    is_own = has_own_step(model) and any(gradient.is_too_far for gradient in gradients)
-    return dataclasses.replace(check, faults=(*check.faults, _UNDIVIDED)) if is_own else check
-
-
-def _compute_reference(
-    model: Any, build_one: Callable[[], Any], parts: Sequence[Any]
-) -> tuple[OneReplica | None, first_step.Reference | None, str]:
-    """Returns what one replica computes, or why nothing can be held against it."""
+    """Compares gradients, if one replica can tell what they should be, and the weights that replicas make of them."""
+    found: tuple[first_step.Reference, Callable[[Any], first_step.Gradients]] | None = None
     try:
-        one = OneReplica(model, build_one())
-        scale = getattr(model.optimizer, "dynamic_scale", None)
-        reference = one.compute_gradients(parts, loss_scale=1.0 if scale is None else float(to_array(scale)))
+        found = compute_reference(model, build_one(), parts)
+        reason = found[0].find_unfit(len(parts))
     except tf.errors.ResourceExhaustedError:
-        return None, None, _NO_MEMORY
+        reason = _NO_MEMORY
     except Exception as error:  # whatever the user's own code raises: that it builds once is enough to train
         reason = f"the model could not be built again for one replica: {type(error).__name__}: {error}"
-        return None, None, " ".join(reason.split())
-    return one, reference, reference.find_unfit(len(parts))
+    if not all_workers(model.distribute_strategy, not reason):  # or the others would wait for this one in their step
+        reason = reason or "another worker could not compute what one replica would"
+    if found is None or reason:
+        return dataclasses.replace(check, reason=" ".join(reason.split()))
+    reference, compute = found
+    before, names = (
+        [to_array(weight) for weight in model.trainable_variables],
+        [w.path for w in model.trainable_variables],
+    )
+    step = GradientStep(model, applies=True)
+    try:
+        gradients = step(batch)
+    finally:
+        step.undo()
+    if not gradients:
+        return dataclasses.replace(check, reason="the optimizer does not update the weights one by one, as Keras's do")
+    farthest, undivided = first_step.find_farthest(reference, gradients, names), list[str]()
+    if has_own_step(model) and farthest.is_too_far:
+        # Its loss need not be a mean: a sum over the samples is that of the whole batch, not the mean of its parts'.
+        whole = dataclasses.replace(reference, gradients=compute(_join(parts)))
+        as_whole = first_step.find_farthest(whole, gradients, names)
+        farthest, undivided = (farthest, [_UNDIVIDED]) if as_whole.is_too_far else (as_whole, [])
+    check = first_step.conclude(check, reference, farthest)
+    return dataclasses.replace(check, faults=(*check.faults, *undivided, *_compare_weights(model, before)))
+
+
+def _compare_weights(model: Any, before: Sequence[Any]) -> Iterator[str]:
+    """Yields a fault if replicas of this process made other weights of the same gradients."""
+    for weight, old in zip(model.trainable_variables, before, strict=True):
+        first, *others = (copy.numpy() for copy in copies_of(weight))
+        size = first_step.norm(first - old) + first_step.norm(first) * _OF_VALUE
+        if any(first_step.norm(other - first) > size * first_step.FLOOR for other in others):
+            yield f"its replicas hold other weights after the first update ({weight.path})"
+            return
 
 
 def _split(batch: Any, num_parts: int) -> list[Any]:

@@ -1,7 +1,6 @@
 """A run's own training step over several replicas, done once and taken back, and sums over its replicas."""
 
 import contextlib
-import dataclasses
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,20 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbench.backends.first_step import Array, Gradients
-from tfbench.backends.tensorflow.one_replica import inner_optimizer, updated_values
+from tfbench.backends.first_step import Gradients
 from tfbench.backends.tensorflow.variables import copies_of, to_numpy, training_variables
 
 _GRADIENT = "tfbench_gradient_"
 _SHARED_SEED = "global_seed_generator"  # as Keras names it
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Step:
-    """What a step of several replicas did."""
-
-    gradients: Gradients  # as the optimizer was given them: summed over the replicas
-    values: list[list[Array]]  # of each replica, as of `updated_values`
 
 
 @contextlib.contextmanager
@@ -71,61 +61,70 @@ def build(model: Any, batch: Any) -> None:
     model._maybe_symbolic_build(data_batch=batch)  # as `fit` does; nothing public does it without training
 
 
-def do_step(model: Any, batch: Any) -> Step:
-    """Does one step by the function that Keras makes for training, with this model's strategy, optimizer and settings.
+class GradientStep:
+    """Does steps by a function that Keras makes for training, with a model's strategy, optimizer and settings.
 
-    The function is made for this step alone, so that training later traces its own, as it would have without. Sparse
-    gradients, as of an embedding, are recorded and applied as dense ones: of a row that is there twice, optimizers
-    square either part by itself, so that no update of the sum could be held against theirs.
+    The function is made for these steps alone, so that training later traces its own, as it would have without.
 
     Args:
-        model: Compiled and built; changed by the step.
-        batch: Inputs and targets of all replicas in this process.
+        model: Compiled and built; changed by a step, and until `undo` no other than it would train.
+        applies: Whether the optimizer updates the weights by the gradients.
     """
-    strategy, optimizer = model.distribute_strategy, inner_optimizer(model)
-    own_replicas = replicas_of(strategy)
-    places = {
-        id(copy): (index, replica)
-        for index, weight in enumerate(model.trainable_variables)
-        for replica, copy in zip(own_replicas, copies_of(weight), strict=True)
-    }
-    recorded: dict[tuple[int, int], Any] = {}
-    original_update, original_step = optimizer.update_step, model.train_step
 
-    def update_step(gradient: Any, variable: Any, learning_rate: Any) -> Any:
-        dense = tf.convert_to_tensor(gradient)
-        if id(variable) in places:  # a step of the user's own may update more than the model's weights
-            recorded[places[id(variable)]] = dense
-        return original_update(dense, variable, learning_rate)
+    def __init__(self, model: Any, *, applies: bool) -> None:
+        self._model, self._optimizer = model, inner_optimizer(model)
+        self._strategy, self._steps_per_execution = model.distribute_strategy, model.steps_per_execution
+        places = {
+            id(copy): (index, replica)
+            for index, weight in enumerate(model.trainable_variables)
+            for replica, copy in zip(replicas_of(self._strategy), copies_of(weight), strict=True)
+        }
+        recorded: dict[tuple[int, int], Any] = {}
+        original_update, original_step = self._optimizer.update_step, model.train_step
 
-    def train_step(data: Any) -> dict[str, Any]:
-        original_step(data)
-        own = _replica_id()
-        return {f"{_GRADIENT}{index}": value for (index, replica), value in recorded.items() if replica == own}
+        def update_step(gradient: Any, variable: Any, learning_rate: Any) -> Any:
+            if id(variable) in places:  # a step of the user's own may update more than the model's weights
+                recorded[places[id(variable)]] = tf.convert_to_tensor(gradient)
+            return original_update(gradient, variable, learning_rate) if applies else None
 
-    optimizer.update_step, model.train_step = update_step, train_step
-    if model.optimizer is not optimizer:
-        # It updates within a condition, out of which no gradient can be handed: here as if its gradients are finite.
-        model.optimizer.apply = model.optimizer._stateful_handle_finite_grads
-    steps_per_execution = model.steps_per_execution
-    if strategy.cluster_resolver:  # several workers' loop does not end where there is no more to do
+        def train_step(data: Any) -> dict[str, Any]:
+            original_step(data)
+            own = _replica_id()
+            return {f"{_GRADIENT}{index}": value for (index, replica), value in recorded.items() if replica == own}
+
+        self._optimizer.update_step, model.train_step = update_step, train_step
+        if model.optimizer is not self._optimizer:
+            # It updates within a condition, out of which no gradient can be handed: here as if they are finite.
+            model.optimizer.apply = model.optimizer._stateful_handle_finite_grads
         model.steps_per_execution = 1
-    try:
         model.make_train_function(force=True)
-        found = model.train_function(feed(strategy, batch))
-    finally:
-        del optimizer.update_step, model.train_step
-        if model.optimizer is not optimizer:
-            del model.optimizer.apply
-        model.train_function, model.steps_per_execution = None, steps_per_execution
-    return Step(
-        {int(name.removeprefix(_GRADIENT)): value.numpy() for name, value in found.items()},
-        [updated_values(model, replica) for replica in range(len(own_replicas))],
-    )
+
+    def __call__(self, batch: Any) -> Gradients:
+        """Does a step; returns the gradients that the optimizer was given, summed over the replicas.
+
+        Args:
+            batch: Inputs and targets of all replicas in this process.
+        """
+        found = self._model.train_function(feed(self._strategy, batch))
+        return {int(name.removeprefix(_GRADIENT)): value.numpy() for name, value in found.items()}
+
+    def undo(self) -> None:
+        """Lets the model train as it would have."""
+        del self._optimizer.update_step, self._model.train_step
+        if self._model.optimizer is not self._optimizer:
+            del self._model.optimizer.apply
+        self._model.train_function, self._model.steps_per_execution = None, self._steps_per_execution
+
+
+def inner_optimizer(model: Any) -> Any:
+    """Returns the optimizer that updates a model's weights: not the one around it that scales float16's loss."""
+    return getattr(model.optimizer, "inner_optimizer", model.optimizer)
 
 
 def replicas_of(strategy: Any) -> range:
     """Returns the numbers of the replicas of this process, among those of all workers."""
+    if strategy.num_replicas_in_sync == 1:
+        return range(1)
     count = len(strategy.extended.worker_devices)
     first = strategy.cluster_resolver.task_id * count if strategy.cluster_resolver else 0
     return range(first, first + count)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from tfbench.backends.placed import Placed
 from tfbench.backends.resident_samples import require_in_memory, too_many_named
 from tfbench.backends.tensorflow import gathering, input_pipeline
-from tfbench.backends.tensorflow.memory import explain_exhaustion
 from tfbench.backends.tensorflow.profiled_batches import strategy_of
 from tfbench.datasets.sources.splits import Splits
 from tfbench.models.structure.foreign_model import is_own
@@ -52,7 +51,7 @@ def build_resident_training(
         with tf.device(placed.device_names[0]):
             return tf.identity(tensor)
 
-    with too_many_named(split, placed, explain_exhaustion):
+    with too_many_named(split, placed):
         take = gathering.gather_from(split, place)
     build(model, _gather_batch(take, splits, tf.zeros([training.global_batch_size], tf.int64)))
     model.train_function = _compile(model, splits, take, training, strategy_of(placed))

@@ -1,19 +1,189 @@
-"""PyTorch as a back end: which module is which part."""
+"""PyTorch as a back end: its devices, its settings, and what it says of itself."""
 
-from tfbench.backends import array_feeding, keras_variables
+import os
+from collections.abc import Sequence
+from typing import Any
+
 from tfbench.backends.backend import Backend
-from tfbench.backends.torch import environment, kernels, memory, op_trace, placement, profiling, resident, settings
+from tfbench.backends.one_device import require_on
+from tfbench.backends.peak import Run, Sizes
+from tfbench.backends.placed import Placed
+from tfbench.backends.profiling import ProfiledBatches
+from tfbench.backends.torch import op_trace, resident
+from tfbench.backends.torch.step_calls import StepCalls
+from tfbench.errors import MeasurementError
+from tfbench.recipe.sections import TrainingConfig
 
-BACKEND = Backend(
-    name="torch",
-    placement=placement,
-    feeding=array_feeding,
-    resident=resident,
-    variables=keras_variables,
-    settings=settings,
-    environment=environment,
-    memory=memory,
-    kernels=kernels,
-    profiling=profiling,
-    tracing=op_trace,
-)
+_NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")  # of a processor, CUDA, its libraries
+
+
+class PyTorch(Backend):
+    """PyTorch on one device."""
+
+    name = "torch"
+    build_resident_training = staticmethod(resident.build_resident_training)
+    trace = staticmethod(op_trace.trace)
+    mark_steps = staticmethod(op_trace.mark_steps)
+    part_of = staticmethod(op_trace.part_of)
+
+    def list_gpus(self) -> tuple[str, ...]:
+        """Returns what hardware the GPUs are that PyTorch can use.
+
+        As Keras asks it: `device_count` knows those, too, that this build, or the driver, cannot start.
+        """
+        import torch
+
+        if not torch.cuda.is_available():
+            return ()
+        return tuple(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+
+    def describe_versions(self) -> dict[str, Any]:
+        """Returns its versions."""
+        import torch
+
+        return {"torch": str(torch.__version__), "torch_cuda": torch.version.cuda}
+
+    def set_process_wide(self, training: TrainingConfig) -> None:
+        """Sets what PyTorch only takes before its first operation."""
+        import torch
+
+        if training.intra_op_threads:
+            torch.set_num_threads(training.intra_op_threads)
+        if training.inter_op_threads:
+            torch.set_num_interop_threads(training.inter_op_threads)
+        if training.deterministic:
+            os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it, cuBLAS sums up in another order each time
+            torch.use_deterministic_algorithms(True)
+        torch.backends.cudnn.benchmark = False  # its choice by trial differs from run to run
+        torch.backends.cudnn.allow_tf32 = training.tensor_float_32
+        torch.set_float32_matmul_precision("high" if training.tensor_float_32 else "highest")
+
+    def process_wide_settings(self) -> dict[str, object]:
+        """Returns settings that a user's own code must leave as they are."""
+        import torch
+
+        return {
+            "torch.use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+            "torch.backends.cudnn.benchmark": torch.backends.cudnn.benchmark,
+            "torch.set_num_threads": torch.get_num_threads(),
+            "TensorFloat-32 (training.tensor_float_32)": (
+                torch.get_float32_matmul_precision(),
+                torch.backends.cudnn.allow_tf32,
+            ),
+        }
+
+    def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
+        """Returns the settings that PyTorch alone can tell."""
+        import torch
+
+        return {
+            "compiler": "inductor" if model.jit_compile else "eager",
+            "tensor_float_32": torch.get_float32_matmul_precision() == "high" and torch.backends.cudnn.allow_tf32,
+            "intra_op_threads": torch.get_num_threads() if training.intra_op_threads else 0,
+            "inter_op_threads": torch.get_num_interop_threads() if training.inter_op_threads else 0,
+            "deterministic": torch.are_deterministic_algorithms_enabled(),
+        }
+
+    def verify(self, placed: Any, model: Any) -> None:
+        """Makes sure that what was trained is on the device asked for, and that a step to be compiled was.
+
+        It does not look at the operations: PyTorch computes where its tensors are, refuses tensors of two devices, and
+        does not compile a step that something looks into.
+
+        Raises:
+            MeasurementError: Some is elsewhere, or nothing was compiled.
+        """
+        trained = [*model.trainable_variables, *(one for one in model.optimizer.variables if one.shape)]
+        kinds = {str(one.value.device.type) for one in trained}
+        require_on(placed, ("gpu" if kind == "cuda" else kind for kind in kinds), "variables are")
+        if model.jit_compile and not _count_graphs():
+            raise MeasurementError(
+                "training.compiler: torch.compile compiled nothing of the first step, as if it were switched off "
+                "(TORCH_COMPILE_DISABLE, TORCHDYNAMO_DISABLE)."
+            )
+
+    def synchronize(self) -> None:
+        """Waits until the GPU has done what it was given; on a processor PyTorch returns when it is done."""
+        import torch
+
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+
+    def read_peak(self, name: str) -> int:
+        """Returns the most bytes in use on a GPU."""
+        import torch
+
+        return int(torch.cuda.max_memory_allocated(name.replace("gpu", "cuda")))
+
+    def forget_peak(self, name: str) -> None:
+        """Begins anew."""
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(name.replace("gpu", "cuda"))
+
+    def explain_exhaustion(self, error: Exception) -> str | None:
+        """Returns what an error says of memory that could not be had; None for an error of another kind."""
+        import torch
+
+        says_so = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
+        return str(error) if says_so or isinstance(error, torch.OutOfMemoryError) else None
+
+    def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
+        """Returns what multiplies matrices on the device."""
+        import torch
+
+        num_rows, common, num_columns = sizes
+        device = devices[0].replace("gpu", "cuda")
+
+        def draw(rows: int, columns: int) -> Any:
+            return (torch.randn(rows, columns, device=device) * rows**-0.5).to(getattr(torch, dtype))
+
+        first, there, back = draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)
+
+        def run(num_calls: int) -> None:
+            with torch.no_grad():
+                for _ in range(num_calls):
+                    product = first
+                    for index in range(chain):
+                        product = product @ (back if index % 2 else there)
+            self.synchronize()
+
+        return run
+
+    def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
+        """Returns what adds one large array to another, in place."""
+        import torch
+
+        device = devices[0].replace("gpu", "cuda")
+        total, summand = torch.ones(size, device=device), torch.ones(size, device=device)
+
+        def run(num_calls: int) -> None:
+            for _ in range(num_calls * chain):
+                total.add_(summand)
+            self.synchronize()
+
+        return run
+
+    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
+        """Takes some batches of a recipe's endless stream."""
+        import keras
+        from keras.src.backend.torch.trainer import TorchEpochIterator  # what `fit` takes; Keras does not publish it
+
+        return ProfiledBatches(
+            dataset,
+            put=keras.ops.convert_to_tensor,
+            iterate=lambda stream: iter(TorchEpochIterator(stream)._get_iterator()),
+        )
+
+    def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
+        """Takes the step of a compiled model apart."""
+        return StepCalls(model, batches, self.synchronize)
+
+
+def _count_graphs() -> int:
+    from torch._dynamo.utils import counters  # PyTorch publishes no other way to ask
+
+    return int(counters["stats"]["unique_graphs"])
+
+
+BACKEND = PyTorch()

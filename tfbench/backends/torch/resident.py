@@ -5,7 +5,6 @@ from typing import Any
 
 from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
-from tfbench.backends.torch.memory import explain_exhaustion
 from tfbench.datasets.sources.splits import Splits, map_arrays
 from tfbench.recipe.sections import TrainingConfig
 
@@ -24,7 +23,7 @@ def build_resident_training(
     from keras import ops
 
     split, finish = resident_samples.require_in_memory(splits), resident_samples.build_finish(splits)
-    with resident_samples.too_many_named(split, placed, explain_exhaustion):
+    with resident_samples.too_many_named(split, placed):
         arrays = map_arrays(ops.convert_to_tensor, split.arrays)
 
     def gather(rows: Any) -> tuple[Any, ...]:

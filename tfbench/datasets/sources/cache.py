@@ -4,14 +4,15 @@ Such a folder is written whole or not at all. Its files are mapped and copied in
 be fetched in the first epoch, which is measured.
 """
 
+import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from importlib import metadata
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,21 +23,6 @@ from tfbench.schema import read_json
 DECODING = 2  # to be raised with every change of what tfbench does to the contents of files
 READ, WRITTEN = "read", "written"  # what came of the cache; otherwise "not written: " and why
 _ABOUT = "about.json"  # in each folder: what its arrays are
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Origin:
-    """What samples are decoded from. What differs in any of it is another folder."""
-
-    dataset: str
-    part: str  # which of its splits: "train+test", or "all"
-    source: str  # what the files are, and what reads them
-    checksum: str  # of the contents of all files
-    decoding: str = str(DECODING)
-
-    def name(self) -> str:
-        """Returns what its folder is called."""
-        return hashlib.sha256(json.dumps(dataclasses.asdict(self)).encode()).hexdigest()[:32]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,78 +47,67 @@ def find_folder() -> Path | None:
     return folder.absolute() if given and not str(folder).startswith("~") else None
 
 
-def load(
-    find_origin: Callable[[], Origin | None],
-    decode: Callable[[], Decoded],
-    fits: Callable[[Mapping[str, Split]], bool] = lambda splits: True,
-) -> Decoded:
+def load(what: str, root: Path, files: Iterable[Path] | None, decode: Callable[[], Decoded]) -> Decoded:
     """Returns samples from the cache if they are there, and else decodes them and keeps them for the next time.
 
     Nothing that goes wrong with the cache is an error: they are decoded, and what it was is said in `cache`.
 
     Args:
-        find_origin: Reads the files; None: there are none, or not such as can be told apart.
-        decode: Makes the samples of them; if `cache` says something already, they are not kept.
-        fits: Whether samples from the cache are what is asked for; if not, decoding says why.
+        what: Data set and splits, and what reads them, with its version.
+        root: The folder from which on the names of files count.
+        files: In it; None: all that are in it and in the folders below, links followed.
+        decode: Makes the samples of them.
 
     Raises:
         DatasetError: Of `decode`.
     """
     cache = find_folder()
-    origin = find_origin() if cache else None
-    if cache is None or origin is None:
+    name = name_of(what, root, files) if cache else None
+    if cache is None or name is None:
         return decode()
-    folder = cache / origin.name()
-    if (found := _read(folder)) and fits(found.splits):
+    if found := _read(cache / name):
         return found
     decoded = decode()
-    if decoded.cache:
-        return decoded
-    is_same = find_origin() == origin
-    problem = _write(folder, origin, decoded) if is_same else "the files changed while they were read"
+    is_same = name_of(what, root, files) == name
+    problem = _write(cache / name, decoded) if is_same else "the files changed while they were read"
     return dataclasses.replace(decoded, cache=f"not written: {problem}" if problem else WRITTEN)
 
 
-def origin_of(
-    dataset: str,
-    source: str,
-    root: Path,
-    files: Iterable[Path] | None = None,
-    *,
-    part: str = "all",
-    reader: str | None = None,
-) -> Origin | None:
-    """Returns what samples are decoded from, by the contents of files; the time of a file's last change says nothing.
+def name_of(what: str, root: Path, files: Iterable[Path] | None) -> str | None:
+    """Returns what a folder of the cache is called, by the contents of files; the time of their last change is nothing.
 
-    All contents are read: 2 GB take a second, decoding them a minute.
-
-    Args:
-        dataset: Its name.
-        source: What the files are.
-        root: The folder from which on the names of files count.
-        files: In it; None: all that are in it and in the folders below, links followed.
-        part: Of the data set.
-        reader: The package that reads them, whose version counts.
-
-    Returns:
-        None if there is no file, or something else than files, or if one cannot be read, or without the package.
+    All contents are read: 2 GB take a second, decoding them a minute. None if there is no file, or something else than
+    files, or if one cannot be read.
     """
-    total = hashlib.sha256()
+    total = hashlib.sha256(f"{DECODING} {what}\n".encode())
     if files is None:
         files = (Path(parent, name) for parent, _, names in os.walk(root, followlinks=True) for name in names)
+    found = sorted(files)
     try:
-        if reader is not None:
-            source = f"{source}, read by {reader} {metadata.version(reader)}"
-        found = sorted(files)
         for path in found:
             if not path.is_file():
                 return None
             with path.open("rb") as file:
                 contents = hashlib.file_digest(file, "sha256")
             total.update(f"{path.relative_to(root)}\0{contents.hexdigest()}\n".encode())
-    except (OSError, ValueError, metadata.PackageNotFoundError):  # ValueError: a name that is no text
+    except (OSError, ValueError):  # ValueError: a name that is no text
         return None
-    return Origin(dataset=dataset, part=part, source=source, checksum=total.hexdigest()) if found else None
+    return total.hexdigest()[:32] if found else None
+
+
+@contextlib.contextmanager
+def writing(cache: Path) -> Iterator[None]:
+    """Lets one process at a time write to the cache, and removes what one that was killed left half written.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (cache / ".lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for part in cache.glob("*.part"):
+            shutil.rmtree(part, ignore_errors=True)
+        yield
 
 
 def _read(folder: Path) -> Decoded | None:
@@ -154,17 +129,16 @@ def _read(folder: Path) -> Decoded | None:
         return None
 
 
-def _write(folder: Path, origin: Origin, decoded: Decoded) -> str:
+def _write(folder: Path, decoded: Decoded) -> str:
     """Writes a folder of the cache, and waits until it is on the disk, which a training is not to do; says why not."""
-    about = {**dataclasses.asdict(origin), "splits": list(decoded.splits), "description": decoded.description}
     try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent) as temporary:
+        with writing(folder.parent), tempfile.TemporaryDirectory(suffix=".part", dir=folder.parent) as temporary:
             part = Path(temporary, "arrays")
             part.mkdir()
             for name, split in decoded.splits.items():
                 np.save(part / f"{name}.inputs.npy", split.inputs)
                 np.save(part / f"{name}.targets.npy", split.targets)
+            about = {"splits": list(decoded.splits), "description": decoded.description}
             (part / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
             for path in part.iterdir():
                 with path.open("rb") as file:

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfbench.datasets.sources.found import Found
 from tfbench.datasets.sources.reading import reading
-from tfbench.datasets.sources.splits import Split, Splits, allocate, is_plausible, mean_of
-from tfbench.errors import DatasetError
-from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.datasets.sources.splits import Split, allocate
 
 FOLDERS = {"cifar-10-batches-bin": ".bin", "cifar-10-batches-py": ""}  # what names of files end in
 BATCHES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
@@ -26,40 +25,33 @@ _ALLOWED = {  # what the arrays in the pickles are made by
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
-def find(data_dir: str | None) -> tuple[Path, str] | None:
-    """Returns the folder that holds all files, and what their names end in; the folder itself, or one in it."""
+def load(data_dir: str | None) -> Found | None:
+    """Loads the training and the test split, the images in the order of the files; None if the files are not all there.
+
+    They are in the folder itself, or in one in it.
+
+    Raises:
+        DatasetError: A file is damaged.
+    """
     for name, suffix in FOLDERS.items() if data_dir else ():
         for folder in (Path(str(data_dir)), Path(str(data_dir), name)):
             if all((folder / f"{batch}{suffix}").is_file() for batches in BATCHES.values() for batch in batches):
-                return folder, suffix
+                splits = {key: _load_split(folder, batches, suffix) for key, batches in BATCHES.items()}
+                return Found(splits=splits, source=f"publisher's files, {folder}", where=str(folder))
     return None
 
 
-def load(folder: Path, suffix: str, spec: DatasetSpec) -> Splits:
-    """Loads the training and the test split, the images in the order of the files.
-
-    Raises:
-        DatasetError: A file is damaged, or is not CIFAR-10.
-    """
-    read = _read_binary if suffix else _read_pickle
-    splits = {}
-    for key, batches in BATCHES.items():
-        count = _IMAGES * len(batches)
-        inputs, targets = allocate((count, 32, 32, 3), np.uint8), allocate((count,), np.int64)
-        for number, batch in enumerate(batches):
-            path = folder / f"{batch}{suffix}"
-            rows = slice(number * _IMAGES, (number + 1) * _IMAGES)
-            with reading(path, "a file of CIFAR-10"):
-                images, labels = read(path)
-                inputs[rows] = images.reshape(-1, *_PLANES).transpose(0, 2, 3, 1)
-                targets[rows] = labels
-        splits[key] = Split(inputs=inputs, targets=targets, num_samples=count)
-        if problem := is_plausible(splits[key], spec):
-            raise DatasetError(f"{folder}: is not CIFAR-10: {problem}. Fetch it again.")
-    mean = mean_of(splits["train"].inputs, spec)
-    return Splits(
-        spec=spec, train=splits["train"], validation=splits["test"], source=f"publisher's files, {folder}", mean=mean
-    )
+def _load_split(folder: Path, batches: list[str], suffix: str) -> Split:
+    count = _IMAGES * len(batches)
+    inputs, targets = allocate((count, 32, 32, 3), np.uint8), allocate((count,), np.int64)
+    for number, batch in enumerate(batches):
+        path = folder / f"{batch}{suffix}"
+        rows = slice(number * _IMAGES, (number + 1) * _IMAGES)
+        with reading(path, "a file of CIFAR-10"):
+            images, labels = _read_binary(path) if suffix else _read_pickle(path)
+            inputs[rows] = images.reshape(-1, *_PLANES).transpose(0, 2, 3, 1)
+            targets[rows] = labels
+    return Split(inputs=inputs, targets=targets, num_samples=count)
 
 
 def _read_binary(path: Path) -> Arrays:

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench.datasets.sources import cache
+from tfbench.datasets.sources.found import Found
 from tfbench.datasets.sources.reading import reading
-from tfbench.datasets.sources.splits import Split, Splits, allocate, is_plausible
-from tfbench.errors import DatasetError
-from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.datasets.sources.splits import Split, copy_aligned
 
 IDX_FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -26,76 +25,42 @@ ACCEPTED = (
 _UNSIGNED_BYTES = 0x08  # type of the values, in the third byte of a file
 
 
-def find(data_dir: str | None) -> Path | None:
-    """Returns the folder, if it holds MNIST in one of these forms."""
+def load(data_dir: str | None) -> Found | None:
+    """Loads the training and the test split; None if the folder holds MNIST in neither form.
+
+    Raises:
+        DatasetError: A file is damaged.
+    """
     if data_dir is None:
         return None
     folder = Path(data_dir)
-    has_idx = all(_find_idx(folder, name) for names in IDX_FILES.values() for name in names)
-    return folder if has_idx or (folder / NPZ_FILE).is_file() else None
-
-
-def load(folder: Path, spec: DatasetSpec) -> Splits:
-    """Loads the training and the test split.
-
-    Raises:
-        DatasetError: A file is damaged, or is not MNIST.
-    """
-    counts = {"train": spec.train_samples, "test": spec.validation_samples}
+    npz = folder / NPZ_FILE
+    files = [npz] if npz.is_file() else [_find_idx(folder, name) for names in IDX_FILES.values() for name in names]
+    paths = [path for path in files if path]
+    if len(paths) < len(files):
+        return None
 
     def decode() -> cache.Decoded:
-        npz = folder / NPZ_FILE
-        pairs = (
-            _read_npz(npz) if npz.is_file() else {key: _read_pair(folder, *names) for key, names in IDX_FILES.items()}
-        )
-        return cache.Decoded(
-            splits={key: _make_split(folder, spec, *pairs[key], wanted) for key, wanted in counts.items()}
-        )
+        arrays = _read_npz(npz) if npz in paths else [_read_idx(path) for path in paths]
+        with reading(folder, "MNIST"):
+            pairs = zip(IDX_FILES, arrays[::2], arrays[1::2], strict=True)
+            return cache.Decoded(splits={key: _make_split(images, labels) for key, images, labels in pairs})
 
-    found = cache.load(lambda: _find_origin(folder), decode)
-    return Splits(
-        spec=spec,
-        train=found.splits["train"],
-        validation=found.splits["test"],
-        source=f"publisher's files, {folder}",
-        cache=found.cache,
-    )
+    # Files that are not packed are read faster than they are checked.
+    is_packed = all(path.suffix in (".npz", ".gz") for path in paths)
+    found = cache.load("mnist, publisher's files", folder, paths, decode) if is_packed else decode()
+    return Found(splits=found.splits, source=f"publisher's files, {folder}", where=str(folder), cache=found.cache)
 
 
-def _find_origin(folder: Path) -> cache.Origin | None:
-    """Returns what the arrays are made of; None where files are not packed, which are read faster than checked."""
-    npz = folder / NPZ_FILE
-    found = [npz] if npz.is_file() else [_find_idx(folder, name) for names in IDX_FILES.values() for name in names]
-    files = [path for path in found if path and path.suffix in (".npz", ".gz")]
-    return cache.origin_of("mnist", "publisher's files", folder, files) if len(files) == len(found) else None
-
-
-def _make_split(folder: Path, spec: DatasetSpec, images: Any, labels: Any, wanted: int) -> Split:
-    if images.ndim != 3 or len(images) != wanted or images.dtype != np.uint8:
-        raise DatasetError(
-            f"{folder}: expected {wanted:,} images of MNIST, found an array of shape {images.shape}, {images.dtype}. "
-            "Fetch it again."
-        )
+def _make_split(images: npt.NDArray[Any], labels: npt.NDArray[Any]) -> Split:
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise DatasetError(
-            f"{folder}: expected a label per image, found an array of shape {labels.shape}, {labels.dtype}. "
-            "Fetch it again."
-        )
-    inputs = allocate((*images.shape, 1), np.uint8)
-    inputs[..., 0] = images
-    split = Split(inputs=inputs, targets=labels.astype(np.int64), num_samples=len(images))
-    if problem := is_plausible(split, spec):
-        raise DatasetError(f"{folder}: is not MNIST: {problem}. Fetch it again.")
-    return split
+        raise ValueError(f"it has labels of shape {labels.shape}, {labels.dtype}")
+    return Split(inputs=copy_aligned(images[..., None]), targets=labels.astype(np.int64), num_samples=len(images))
 
 
-def _read_npz(path: Path) -> dict[str, tuple[Any, Any]]:
+def _read_npz(path: Path) -> list[npt.NDArray[Any]]:
     with reading(path, "Keras's MNIST"), path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        return {key: (stored[f"x_{key}"], stored[f"y_{key}"]) for key in IDX_FILES}
-
-
-def _read_pair(folder: Path, images: str, labels: str) -> tuple[Any, Any]:
-    return _read_idx(_find_idx(folder, images)), _read_idx(_find_idx(folder, labels))
+        return [stored[f"{kind}_{key}"] for key in IDX_FILES for kind in "xy"]
 
 
 def _find_idx(folder: Path, name: str) -> Path | None:
@@ -105,10 +70,8 @@ def _find_idx(folder: Path, name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _read_idx(path: Path | None) -> npt.NDArray[np.uint8]:
+def _read_idx(path: Path) -> npt.NDArray[np.uint8]:
     """Reads two bytes of zeros, the type, the number of sizes, each size as four bytes, then the values."""
-    if path is None:  # removed since it was found
-        raise DatasetError("MNIST: a file went missing while it was read.")
     with reading(path, "an IDX file of bytes"):
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTES:

@@ -19,7 +19,6 @@ NAME_FORM = "NAME or NAME/CONFIG, either with :VERSION, such as imagenet2012:5.1
 PREPARED, REMEDY = "data that tensorflow-datasets prepared", "Remove it and prepare it again."
 
 _NAME = r"[A-Za-z]\w*(/[\w+.-]+)?(:[\d.*]+)?"
-_FEATURES = "tensorflow_datasets.core.features."  # where its own classes are
 
 
 def open_tfds(name: str, data_dir: str | None, *, host: str | None, accepted: str | None = None) -> Any:
@@ -47,9 +46,8 @@ def open_tfds(name: str, data_dir: str | None, *, host: str | None, accepted: st
     if data_dir is not None and not Path(data_dir).is_dir():
         raise DatasetError(f"data set {name}: the folder {data_dir} does not exist. {ways_out}")
     try:
-        with _own_features_only():
-            builder = tfds.builder(name, data_dir=data_dir)
-            is_prepared = builder.is_prepared() and builder.info is not None  # which reads the description
+        builder = tfds.builder(name, data_dir=data_dir)
+        is_prepared = builder.is_prepared() and builder.info is not None  # which reads the description
     except tfds.core.registered.DatasetNotFoundError as error:
         raise DatasetError(f"data set {name}: tensorflow-datasets has none of this name. {ways_out}") from error
     except Exception as error:  # tfds reads its own metadata files here and raises what it likes
@@ -95,16 +93,6 @@ def is_local_name(name: str) -> bool:
 def count_samples(builder: Any, split: str) -> int:
     """Returns how many samples a split of prepared data has; 0 if there is no such split."""
     return int(builder.info.splits[split].num_examples) if split in builder.info.splits else 0
-
-
-def require_count(builder: Any, split: str, expected: int) -> None:
-    """Raises DatasetError unless a split has as many samples as it should."""
-    found = count_samples(builder, split)
-    if found != expected:
-        raise DatasetError(
-            f"data set {builder.name}: {builder.data_dir}, split {split}: expected {expected} samples, found {found}. "
-            + REMEDY
-        )
 
 
 def require_features(builder: Any, names: tuple[str, ...]) -> None:
@@ -204,28 +192,6 @@ def _ways_out(accepted: str) -> str:
         f"Name the folder that holds {accepted} with --data-dir or TFBENCH_DATA_DIR, "
         "or measure without it: --data synthetic."
     )
-
-
-@contextlib.contextmanager
-def _own_features_only() -> Iterator[None]:
-    """Lets tfds make features of its own classes alone.
-
-    The description of prepared data names their classes, and tfds imports whatever module it names.
-    """
-    from tensorflow_datasets.core.features.feature import FeatureConnector
-
-    find_class = FeatureConnector.cls_from_name
-
-    def find_own(name: str) -> Any:
-        if not name.startswith(_FEATURES):
-            raise ValueError(f"features.json: expected classes of {_FEATURES}*, found {name!r}, which is not imported")
-        return find_class(name)
-
-    FeatureConnector.cls_from_name = find_own
-    try:
-        yield
-    finally:
-        FeatureConnector.cls_from_name = find_class
 
 
 @contextlib.contextmanager

@@ -53,11 +53,6 @@ class CeilMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has n
         batch, height, width, channels = input_shape
         return (batch, self._output_size(height), self._output_size(width), channels)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        own = {"pool_size": self.pool_size, "strides": self.strides, "padding": self.padding}
-        return {**super().get_config(), **own}
-
     def _output_size(self, size: int | None) -> int:
         if size is None:
             raise ValueError(f"{self.name}: height and width must be known. Received: None.")

@@ -75,8 +75,3 @@ class LocalResponseNormalization(keras.layers.Layer):  # type: ignore[misc]  # K
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Returns the input's."""
         return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        own = {"size": self.size, "bias": self.bias, "alpha": self.alpha, "beta": self.beta}
-        return {**super().get_config(), **own}

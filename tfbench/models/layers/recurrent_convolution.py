@@ -1,13 +1,12 @@
 """Recurrent convolutional layer: a convolution that is fed back into itself a few times."""
 
-import math
 from typing import Any
 
 import keras
 from keras import ops
 
 from tfbench.models.layers.local_response_normalization import LocalResponseNormalization
-from tfbench.models.structure.products import Factor, Product
+from tfbench.models.structure.products import Factor, Product, use_kernels
 
 
 @keras.saving.register_keras_serializable(package="tfbench")
@@ -104,33 +103,21 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]
     ) -> list[Product]:
         """Returns all convolutions of one sample, those that compute the same again among them."""
-        places = math.prod(size for size in output_shape[1:-1] if size is not None)
-        of_feed_forward, of_recurrent = (
-            2 * places * math.prod(layer.kernel.shape) for layer in (self.feed_forward, self.recurrent)
-        )
-        kernels = [Factor(weights=(layer.kernel,)) for layer in (self.feed_forward, self.recurrent)]
-        first_state = Factor((0,), tuple(self.feed_forward.weights))
-        state = Factor((0,), tuple(self.weights))
+        places = [size for size in output_shape[1:-1] if size is not None]
+        first_state, state = Factor((0,), tuple(self.feed_forward.weights)), Factor((0,), tuple(self.weights))
         num_feed_forward = self.num_feedback_steps + 1 if self.recomputes_feed_forward else 1
         return [
-            *[Product(of_feed_forward, Factor((0,)), kernels[0])] * num_feed_forward,
-            Product(of_recurrent, first_state, kernels[1]),
-            *[Product(of_recurrent, state, kernels[1])] * (self.num_feedback_steps - 1),
+            *use_kernels([self.feed_forward.kernel], places, Factor((0,))) * num_feed_forward,
+            *use_kernels([self.recurrent.kernel], places, first_state),
+            *use_kernels([self.recurrent.kernel], places, state) * (self.num_feedback_steps - 1),
         ]
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        own = {
-            "filters": self.filters,
-            "kernel_size": self.kernel_size,
-            "num_feedback_steps": self.num_feedback_steps,
-            "recomputes_feed_forward": self.recomputes_feed_forward,
-            "rectifies_first": self.rectifies_first,
-            "rectifies_each_step": self.rectifies_each_step,
-            "normalization": self.normalization,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
-        return {**super().get_config(), **own}
+        names = ("filters", "kernel_size", "num_feedback_steps", "recomputes_feed_forward", "rectifies_first")
+        own = {name: getattr(self, name) for name in (*names, "rectifies_each_step", "normalization")}
+        initializer = keras.initializers.serialize(self.kernel_initializer)
+        return {**super().get_config(), **own, "kernel_initializer": initializer}
 
     def _build_convolution(self, name: str) -> Any:
         return keras.layers.Conv2D(

@@ -74,10 +74,6 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
             )
         return (batch, height // self.pool_size, width // self.pool_size, channels)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "pool_size": self.pool_size, "backward": self.backward}
-
     def _go_back(self, x: Any, y: Any, gradient: Any) -> Any:
         """Returns the gradient of x, in its shape."""
         size, (height, width, channels) = self.pool_size, y.shape[1:]

@@ -133,15 +133,12 @@ def find_main_product(model: Any) -> tuple[int, int, int] | None:
     That is rows, what both factors have in common, and columns, as of a convolution that is written as a product of
     patches and filters. A product at several places, or steps, has as many rows.
     """
-    largest, sizes = 0, None
-    for call in walk(model):
-        for product in find_products(call) or ():
-            kernels = product.right.weights
-            if len(kernels) == 1 and len(kernels[0].shape) > 1 and product.flops > largest:
-                *ins, num_columns = kernels[0].shape
-                common = math.prod(ins)
-                largest, sizes = (
-                    product.flops,
-                    (max(1, product.flops // (2 * common * num_columns)), common, num_columns),
-                )
-    return sizes
+    products = [product for call in walk(model) for product in find_products(call) or ()]
+    of_kernels = [
+        product for product in products if [len(weight.shape) > 1 for weight in product.right.weights] == [True]
+    ]
+    if not of_kernels:
+        return None
+    largest = max(of_kernels, key=lambda product: product.flops)
+    *ins, num_columns = largest.right.weights[0].shape
+    return max(1, largest.flops // (2 * math.prod(ins) * num_columns)), math.prod(ins), num_columns

@@ -109,17 +109,17 @@ def _count_unknown(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Produc
 
 def _count_dense(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
     """The kernel is used at each place of all axes but the last."""
-    return _use_kernels(kernels_of(layer), inputs[0][:-1], _all(inputs))
+    return use_kernels(kernels_of(layer), inputs[0][:-1], _all(inputs))
 
 
 def _count_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
     """All of the kernel is used at each place of the output, be it in groups, depthwise, separable or dilated."""
-    return _use_kernels(kernels_of(layer), _places(layer, output), _all(inputs))
+    return use_kernels(kernels_of(layer), _places(layer, output), _all(inputs))
 
 
 def _count_transposed_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
     """All of the kernel is used at each place of the input."""
-    return _use_kernels(kernels_of(layer), _places(layer, inputs[0]), _all(inputs))
+    return use_kernels(kernels_of(layer), _places(layer, inputs[0]), _all(inputs))
 
 
 def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
@@ -127,26 +127,24 @@ def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Prod
 
     The state is made of all inputs and weights: where any of them is trained, it has a gradient at each step.
     """
-    cells = _known_cells(layer.cell)
-    if cells is None:
+    cells = _list_cells(layer.cell)
+    if any(type(cell) not in (layers.SimpleRNNCell, layers.LSTMCell, layers.GRUCell) for cell in cells):
         return None
     found: Products = []
     state = Factor(tuple(range(len(inputs))), tuple(layer.weights))
     given = Factor((0,))
     for cell in cells:
-        found += _use_kernels([cell.kernel], inputs[0][:1], given)
-        found += _use_kernels([cell.recurrent_kernel], inputs[0][:1], state)
+        found += use_kernels([cell.kernel], inputs[0][:1], given)
+        found += use_kernels([cell.recurrent_kernel], inputs[0][:1], state)
         given = state  # of the next cell: the state of this one
     return found
 
 
-def _known_cells(cell: Any) -> list[Any] | None:
-    """Returns the cells that one is made of, from the first to the last; None where one is of a class not known."""
-    if type(cell) is layers.StackedRNNCells:
-        inner = [_known_cells(one) for one in cell.cells]
-        return None if None in inner else [one for cells in inner if cells is not None for one in cells]
-    known = (layers.SimpleRNNCell, layers.LSTMCell, layers.GRUCell)
-    return [cell] if type(cell) in known else None
+def _list_cells(cell: Any) -> list[Any]:
+    """Returns the cells that one is made of, from the first to the last."""
+    return (
+        [one for inner in cell.cells for one in _list_cells(inner)] if type(cell) is layers.StackedRNNCells else [cell]
+    )
 
 
 def _count_recurrent_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
@@ -155,8 +153,8 @@ def _count_recurrent_convolution(layer: Any, inputs: Sequence[Sizes], output: Si
     places = (inputs[0][0], *_places(layer.cell, of_a_step))
     state = Factor(tuple(range(len(inputs))), tuple(layer.weights))
     return [
-        *_use_kernels([layer.cell.kernel], places, Factor((0,))),
-        *_use_kernels([layer.cell.recurrent_kernel], places, state),
+        *use_kernels([layer.cell.kernel], places, Factor((0,))),
+        *use_kernels([layer.cell.recurrent_kernel], places, state),
     ]
 
 
@@ -240,14 +238,14 @@ def _count_multi_head_attention(layer: Any, inputs: Sequence[Sizes], output: Siz
     found, projected = list[Product](), list[Factor]()
     given = ((0, num_queries), (_place_of_key(inputs), num_values), (1, num_values))
     for dense, (place, num) in zip((layer.query_dense, layer.key_dense, layer.value_dense), given, strict=True):
-        found += _use_kernels(kernels_of(dense), (num,), Factor((place,)))
+        found += use_kernels(kernels_of(dense), (num,), Factor((place,)))
         projected.append(Factor((place,), tuple(dense.weights)))
     queries, keys, values = projected
     pairs = _PER_PRODUCT * num_queries * num_values * layer.num_heads
     scores = _join(queries, keys)
     found.append(Product(pairs * layer.key_dim, queries, keys))
     found.append(Product(pairs * layer.value_dim, scores, values))
-    return found + _use_kernels(kernels_of(layer.output_dense), (num_queries,), _join(scores, values))
+    return found + use_kernels(kernels_of(layer.output_dense), (num_queries,), _join(scores, values))
 
 
 def _place_of_key(inputs: Sequence[Sizes]) -> int:
@@ -256,7 +254,7 @@ def _place_of_key(inputs: Sequence[Sizes]) -> int:
     return 2 if has_key else 1
 
 
-def _use_kernels(kernels: Sequence[Any], places: Sequence[int], given: Factor) -> Products:
+def use_kernels(kernels: Sequence[Any], places: Sequence[int], given: Factor) -> Products:
     """Returns what it is to use kernels once at each of so many places, each on what the one before gives out."""
     found: Products = []
     for kernel in kernels:
@@ -278,25 +276,24 @@ def _sample(shape: Shape) -> Sizes:
     return tuple(size for size in shape[1:] if size is not None)
 
 
-_COUNTERS: dict[type, Callable[[Any, Sequence[Sizes], Sizes], Products | None]] = {
-    **dict.fromkeys((layers.Conv1D, layers.Conv2D, layers.Conv3D), _count_convolution),
-    **dict.fromkeys((layers.DepthwiseConv1D, layers.DepthwiseConv2D), _count_convolution),
-    **dict.fromkeys((layers.SeparableConv1D, layers.SeparableConv2D), _count_convolution),
-    layers.Conv1DTranspose: _count_transposed_convolution,
-    layers.Conv2DTranspose: _count_transposed_convolution,
-    layers.Conv3DTranspose: _count_transposed_convolution,
-    **dict.fromkeys((layers.RNN, layers.SimpleRNN, layers.LSTM, layers.GRU), _count_recurrent),
-    **dict.fromkeys((layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D), _count_recurrent_convolution),
-    layers.Dense: _count_dense,
-    layers.EinsumDense: _count_einsum,
-    layers.Bidirectional: _count_bidirectional,
-    layers.TimeDistributed: _count_time_distributed,
-    layers.Attention: _count_attention,
-    layers.MultiHeadAttention: _count_multi_head_attention,
-    layers.AdditiveAttention: _count_unknown,
-    layers.Dot: _count_unknown,
-    layers.Embedding: _count_nothing,  # looks its rows up
+_CLASSES: dict[Callable[[Any, Sequence[Sizes], Sizes], Products | None], tuple[type, ...]] = {
+    _count_convolution: (
+        *(layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv1D, layers.DepthwiseConv2D),
+        *(layers.SeparableConv1D, layers.SeparableConv2D),
+    ),
+    _count_transposed_convolution: (layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose),
+    _count_recurrent: (layers.RNN, layers.SimpleRNN, layers.LSTM, layers.GRU),
+    _count_recurrent_convolution: (layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D),
+    _count_dense: (layers.Dense,),
+    _count_einsum: (layers.EinsumDense,),
+    _count_bidirectional: (layers.Bidirectional,),
+    _count_time_distributed: (layers.TimeDistributed,),
+    _count_attention: (layers.Attention,),
+    _count_multi_head_attention: (layers.MultiHeadAttention,),
+    _count_unknown: (layers.AdditiveAttention, layers.Dot),
+    _count_nothing: (layers.Embedding,),  # looks its rows up
 }
+_COUNTERS = {cls: counter for counter, classes in _CLASSES.items() for cls in classes}
 
 
 def _find_counter(layer: Any) -> Callable[[Any, Sequence[Sizes], Sizes], Products | None]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.records.sweep import BATCH_KEY, describe_setting
-from tfbench.report.figures import keep_ends
+from tfbench.report.plot import keep_ends
 
 _BATCH_LABEL = "global batch size (samples)"
 _TITLE_WIDTH = 40  # characters

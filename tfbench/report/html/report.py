@@ -1,17 +1,21 @@
 """A comparison as one HTML file that needs nothing beside it."""
 
+import dataclasses
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 
 from tfbench import __version__
 from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.hosts import arm_of
 from tfbench.analysis.comparison.machines import version_cautions
 from tfbench.analysis.comparison.scaling import find_scaling
+from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.recipe.sections import CUTTING_STRATEGIES
-from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value, list_cells
+from tfbench.records.machine import Environment
+from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format_value, list_cells
 from tfbench.report.commands import fold_command
 from tfbench.report.comparison.comparison import comparison_table, outcome_of
 from tfbench.report.comparison.plots import median_ledgers
@@ -19,9 +23,9 @@ from tfbench.report.comparison.scaling import scaling_title
 from tfbench.report.comparison.sections import comparison_sections
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import format_bytes, format_speed
-from tfbench.report.html.contents import ReportContents
-from tfbench.report.html.facts import describe_environment, group_cautions
+from tfbench.report.plot import Plot
 from tfbench.report.table import Column, Section, Table, escaped, facts, html, warnings
+from tfbench.schema import to_plain
 from tfbench.wording import count
 
 GENERATOR = '<meta name="generator" content="tfbench '  # how a report is told from any other file
@@ -29,6 +33,23 @@ MAX_RUNS = 1000  # in the list of runs
 _LEDGER = "ledger.png"  # the plot that stands beside its table
 _SHOWN_SECONDS = 0.005  # from which an entry of the ledger has a row
 _SHARED_CORES = "logical devices that share the cores of one processor"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ReportContents:
+    """All that a report is made of."""
+
+    created: float  # seconds since 1970, UTC
+    comparison: Comparison
+    verdict: tuple[str, ...]
+    plan: SweepPlan | None  # of the sweep, if it is one
+    plots: tuple[Plot, ...]
+    environment: Environment | None  # of the newest run
+    differing: Mapping[str, Mapping[str, int]]  # of the environments: name to the number of runs with each value
+    commands: tuple[str, ...]  # that make the runs again
+    recipe_name: str
+    recipe_toml: str  # as resolved
+    needs_recipe_file: bool  # the commands name NAME.toml, which is to be saved first
 
 
 def render_report(contents: ReportContents) -> str:
@@ -65,7 +86,7 @@ def report_sections(contents: ReportContents) -> list[Section]:
     sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
     if find_scaling(comparison):  # which has no row for each setting
         sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend([comparison])]),)))
-    plots = tuple(image for image in contents.images if image.name != _LEDGER)
+    plots = tuple(plot for plot in contents.plots if plot.name != _LEDGER)
     sections += [Section("Plots", plots=plots), *(one for one in others if one.title != "Warnings")]
     sections += [_warnings(comparison), _failures(comparison), _ledger(contents), *_environment(contents)]
     sections += [*_reproduction(contents), _runs(comparison)]
@@ -109,10 +130,6 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
             yield "each run", f"{seconds:g} s of steady steps in a process of its own, without validation"
         elif measurement.get("steps") is None:
             yield "each run", f"{plan.tables['training']['epochs']} epochs in a process of its own"
-        if plan.run_timeout_seconds is not None:
-            yield "time limit", f"{plan.run_timeout_seconds:g} s a run"
-        if plan.memory_limit_bytes is not None:
-            yield "memory limit", f"{format_bytes(plan.memory_limit_bytes)} a run"
     if runs:
         times = sorted(run.created for run in runs)
         yield "measured", " to ".join(dict.fromkeys((_date(times[0]), _date(times[-1]))))
@@ -133,7 +150,7 @@ def _warnings(comparison: Comparison) -> Section:
     runs = comparison.runs
     told = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
     told += version_cautions(comparison)
-    told += [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
+    told += merge_cautions([run.cautions for run in runs])
     return warnings(told or (["None of the runs has one."] if runs else []))
 
 
@@ -163,7 +180,7 @@ def _ledger(contents: ReportContents) -> Section:
         Column("meaning", "meaning", align="left"),
     )
     table = Table("ledger of each arm", columns, rows, ("Medians over all runs of an arm, in seconds.",))
-    plots = tuple(image for image in contents.images if image.name == _LEDGER)
+    plots = tuple(plot for plot in contents.plots if plot.name == _LEDGER)
     return Section("Where the time of a measuring process went", tables=(table,), plots=plots)
 
 
@@ -172,7 +189,7 @@ def _environment(contents: ReportContents) -> Iterator[Section]:
         {"name": name, "values": "; ".join(f"{value} ({count(num, 'run')})" for value, num in values.items())}
         for name, values in contents.differing.items()
     ]
-    told = facts(describe_environment(contents.environment) if contents.environment else ())
+    told = facts(_describe_environment(contents.environment) if contents.environment else ())
     if differing:
         columns = (Column("name", "name", align="left"), Column("values", "values", align="left"))
         yield Section("Environment of the newest run", tables=(told,))
@@ -180,6 +197,14 @@ def _environment(contents: ReportContents) -> Iterator[Section]:
     else:
         alike = "All runs were made in the same environment."
         yield Section("Environment", (alike,) if len(contents.comparison.runs) > 1 else (), (told,))
+
+
+def _describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
+    """Yields all that is known of hardware and software."""
+    for name, value in flatten(to_plain(environment)).items():
+        if value is not None:
+            label = name.removesuffix("_bytes").replace("_", " ").replace(".", " ")
+            yield label, format_bytes(value) if name.endswith("_bytes") else str(value)
 
 
 def _reproduction(contents: ReportContents) -> Iterator[Section]:

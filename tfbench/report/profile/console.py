@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import Progress, TaskID, TextColumn
 
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
@@ -15,7 +14,7 @@ from tfbench.report.profile.operations import trace_section
 from tfbench.report.run.console import Detail, RunConsole
 from tfbench.report.run.sections import next_section, short_warnings, status_line, stored_section
 from tfbench.report.table import Section, text, warnings
-from tfbench.wording import one_line
+from tfbench.wording import command_line, one_line, store_of
 
 
 class ProfileConsole(RunConsole):
@@ -43,7 +42,7 @@ class ProfileConsole(RunConsole):
         if follows:
             self._print_block([follows], style="bold")
         self._has_begun = False
-        self._line: tuple[Progress, TaskID] | None = None
+        self._has_line = False
 
     def stage(self, text: str) -> None:
         """Says what is done; with a spinner until measuring has begun, which the thread that turns it would disturb."""
@@ -89,6 +88,9 @@ class ProfileConsole(RunConsole):
             sections.append(stored_section(result, tracked, store_hint, files, self._server))
         else:
             following = next_section(result, tracked, store_hint, files, self._server)
+            if words := profiles.find_next_command(result):
+                command = command_line(*words, store=store_of(store_hint))
+                following = Section("", code=f"{following.code}\n  {'Try':10}  {command}")
             sections += [*short_warnings(result, told.cautions), following]
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         self.show_sections([*sections, *([trace_section(shlex.quote(str(trace)), backend)] if trace.is_dir() else [])])
@@ -96,23 +98,13 @@ class ProfileConsole(RunConsole):
     def close(self) -> None:
         """Takes what moves off the screen."""
         super().close()
-        if self._line:
-            self._line[0].stop()
-            self._line = None
+        if self._has_line:
+            self._show_line("")
 
     def _show_line(self, text: str) -> None:
+        """Writes over the line that stands there; a thread that draws would take time from the measurement."""
         self._stop_status()
-        text = one_line(text)
-        if self._line:
-            progress, task = self._line
-            progress.update(task, description=text, refresh=True)
-            return
-        progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=not self._console.stderr,
-        )
-        self._line = (progress, progress.add_task(text))
-        progress.start()
+        self._has_line = bool(text)
+        width = self._console.width - 1
+        self._console.file.write(f"\r{one_line(text)[:width]:{width}}\r")
+        self._console.file.flush()

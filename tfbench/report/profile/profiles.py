@@ -1,20 +1,18 @@
 """What is shown of a profile, of a step or of a trace; nothing here prints."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.run import RunResult, Summary
 from tfbench.report.document import to_plain
+from tfbench.report.plot import Plot
 from tfbench.report.profile.operations import operation_section
 from tfbench.report.profile.plot import plot_profile
 from tfbench.report.profile.sections import profile_sections
-from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
+from tfbench.report.profile.sentences import describe_bottleneck, next_command, profile_cautions
 from tfbench.report.table import Section
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
@@ -27,12 +25,18 @@ def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
     if result.profile is None or result.request.profile is None:
         return []
     if step := _summarize_step(result):
-        return [Section(describe_bottleneck(result, step)), *profile_sections(result, step, is_whole=is_whole)]
+        return [Section(describe_bottleneck(step)), *profile_sections(result, step, is_whole=is_whole)]
     if result.request.profile.kind == "step":
         return [Section("Nothing of it was timed: the run ended before its first round was done.")]
     if result.profile.traced_step_seconds is None:
         return [Section("No trace was taken: the run ended before its last step.")]
     return [operation_section(result.profile)]
+
+
+def find_next_command(result: RunResult) -> list[str]:
+    """Returns the words of the command to try next; none of a trace, or where nothing was timed."""
+    step = _summarize_step(result)
+    return next_command(result, step) if step else []
 
 
 def add_cautions(result: RunResult, summary: Summary) -> Summary:
@@ -48,13 +52,13 @@ def profile_document(result: RunResult) -> dict[str, Any]:
     step = _summarize_step(result)
     return {
         "request": to_plain(result.request.profile),
-        "step": to_plain(step) | {"sentence": describe_bottleneck(result, step)} if step else None,
+        "step": to_plain(step) | {"sentence": describe_bottleneck(step)} if step else None,
         "readings": to_plain(result.profile),
     }
 
 
-def plot(result: RunResult) -> "Figure | None":
-    """Draws a step's profile; None for a trace, and where there is nothing to draw."""
+def profile_plot(result: RunResult) -> Plot | None:
+    """Returns a step's profile as a plot; None for a trace, and where there is nothing to show."""
     step = _summarize_step(result)
     return plot_profile(result, step) if step else None
 

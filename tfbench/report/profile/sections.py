@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfbench.analysis.profile.step_profile import DIRECTIONS, HOST_OVERHEAD, LOSS, UNNAMED, LayerTime, StepProfile, Work
+from tfbench.analysis.profile.step_profile import DIRECTIONS, HOST_OVERHEAD, LOSS, UNNAMED, StepProfile, Work
 from tfbench.recipe.sections import Reference
+from tfbench.records.profile import PHASES
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.references import format_figure, name_reference
 from tfbench.report.formats import format_flops, format_time
@@ -12,42 +13,49 @@ from tfbench.report.table import Column, Section, Table, facts
 from tfbench.schema import to_plain
 from tfbench.wording import count
 
-NUM_LAYERS = 5  # on a screen; the longest
+NUM_LAYERS = 4  # on a screen; the longest
 _NAME = 24  # characters of a layer's name, for a table of 80
-_BAR = 34
-PHASES = ("forward", "backward", "update")
+_BAR = 30
 _DISCLAIMER = "Hardware and software differ: no ratio of these times compares devices alone."
 Row = dict[str, Any]  # of the table of layers: a label, and seconds by phase
 
 
 def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = False) -> list[Section]:
-    """Returns phases, layers, limits, epoch and published times.
+    """Returns phases and the longest layers; the whole also has limits, the rest of the step, and published times.
 
     Args:
         result: A run that was asked for a step's profile.
         step: Its statistics.
-        is_whole: All layers in the network's order, and each one's limits; else the longest layers.
+        is_whole: Whether to show all there is.
     """
     milliseconds = 1e3 * step.full_seconds
-    digits = 1 if milliseconds >= 1000 else 2 if milliseconds >= 100 else 3  # the same in all rows
+    digits = 0 if milliseconds >= 1000 else 1 if milliseconds >= 10 else 3
+    digits = min(3, digits + 2) if is_whole else digits  # the same in all rows
 
     def show(seconds: float) -> str:
         return f"{1e3 * seconds:.{digits}f}"
 
-    return [
-        _phases(result, step, show),
-        _layers(result, step, show, is_whole=is_whole),
-        *([_limits(step, show)] if is_whole and step.layers else []),
-        Section("", tables=(facts(_describe_epoch(result, step)),)),
-        *_published(result, step),
-    ]
+    sections = [_phases(result, step, show), _layers(result, step, show, is_whole=is_whole)]
+    if is_whole:
+        sections += [_limits(step, show), Section("", tables=(facts(_describe_epoch(result, step)),))]
+        sections += _published(result, step)
+    return sections
 
 
 def list_rows(step: StepProfile, limit: int) -> list[Row]:
     """Returns the longest layers in the network's order, the sum of the others, and what belongs to no layer."""
-    longest = sorted(range(len(step.layers)), key=lambda place: step.layers[place].seconds, reverse=True)
-    rows = [_layer_row(step.layers[place]) for place in sorted(longest[:limit])]
-    rest = [step.layers[place] for place in longest[limit:]]
+    by_length = sorted(range(len(step.layers)), key=lambda place: step.layers[place].seconds, reverse=True)
+    longest, rest = ([step.layers[place] for place in sorted(part)] for part in (by_length[:limit], by_length[limit:]))
+    rows: list[Row] = [
+        {
+            "label": f"{layer.name} ({layer.kind})",
+            "name": layer.name,
+            "work": max(layer.forward, layer.backward, key=lambda work: work.seconds),
+            "forward": layer.forward.seconds,
+            "backward": layer.backward.seconds if layer.is_trained else None,
+        }
+        for layer in longest
+    ]
     checks = {check.phase: check for check in step.checks}
     update, optimizer = checks.get("update"), step.optimizer_seconds or 0.0
     others: list[Row] = [
@@ -78,13 +86,8 @@ def format_seconds(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Returns a share with one decimal; what rounds to nothing has no sign."""
-    return f"{100 * round(share, 3) + 0.0:.1f} %"
-
-
-def shorten_name(name: str, width: int) -> str:
-    """Returns a name with its end, which tells more than its beginning, where there is no room for all of it."""
-    return name if len(name) <= width else f"...{name[len(name) - width + 3 :]}"
+    """Returns a share in whole per cent; what rounds to nothing has no sign."""
+    return f"{100 * round(share, 2) + 0.0:.0f} %"
 
 
 def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) -> Section:
@@ -100,21 +103,20 @@ def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) 
         for phase in step.phases
     ]
     rest, half = -step.difference_seconds, step.difference_half_width
-    rows.append({"name": "rest", "seconds": rest, "half": half, "share": -step.relative_difference})
+    remark = "within the measurement's error" if half is not None and abs(rest) <= half else ""
+    rows.append({"name": "rest", "seconds": rest, "half": half, "share": -step.relative_difference, "bar": remark})
     columns = (
-        Column("name", "phase", align="left"),
-        Column("seconds", "ms", show),
-        Column("half", "±", show),
-        Column("share", "share", percent),
+        Column("name", "", align="left"),
+        Column("seconds", "", lambda seconds: f"{show(seconds)} ms"),
+        Column("half", "", lambda half: f"± {show(half)}"),
+        Column("share", "", percent),
         Column("bar", "", align="left"),
     )
     batch = f" of {count(result.placement.global_batch_size, 'sample')}" if result.placement else ""
     full = "" if step.full_half_width is None else f" ± {format_seconds(step.full_half_width)}"
     left_out = f", {step.num_slow_rounds:,} slower left out" if step.num_slow_rounds else ""
-    rounds = f"{count(step.num_rounds, 'round')}{left_out}"
-    return Section(
-        f"A step{batch}: {format_seconds(step.full_seconds)}{full} ({rounds})", tables=(Table("", columns, rows),)
-    )
+    title = f"A step{batch}: {format_seconds(step.full_seconds)}{full} ({count(step.num_rounds, 'round')}{left_out})"
+    return Section(title, tables=(Table("", columns, rows),))
 
 
 def _layers(result: RunResult, step: StepProfile, show: Callable[[float], str], *, is_whole: bool) -> Section:
@@ -124,31 +126,25 @@ def _layers(result: RunResult, step: StepProfile, show: Callable[[float], str], 
     rows = list_rows(step, len(step.layers) if is_whole else NUM_LAYERS)
     if not is_whole:
         num = min(NUM_LAYERS, len(step.layers))
-        rows[:num] = sorted(rows[:num], key=seconds_of, reverse=True)
+        rows = [
+            *sorted(rows[:num], key=seconds_of, reverse=True),
+            *(row for row in rows[num:] if "other l" in row["label"]),
+        ]
     shown = [
         row
         | {
-            "label": row["label"] if len(row["label"]) <= _NAME else shorten_name(row.get("name", ""), _NAME),
+            "label": row["label"] if len(row["label"]) <= _NAME else _shorten(row.get("name", "")),
             "share": seconds_of(row) / step.full_seconds,
         }
         for row in rows
     ]
     columns = (
-        Column("label", "layer", align="left"),
-        *(Column(name, name, show) for name in PHASES),
+        Column("label", "Layers, ms" if is_whole else "Top layers, ms", align="left", width=_NAME),
+        *(Column(name, name, show) for name in (PHASES if is_whole else DIRECTIONS)),
         Column("share", "share", percent),
-        Column("work", "limited by", _bound, align="left"),
+        Column("work", "limit, of peak", _bound, align="left"),
     )
-    return Section(
-        "Layers and other parts, ms; limits are of the longer direction", tables=(Table("", columns, shown),)
-    )
-
-
-def _layer_row(layer: LayerTime) -> Row:
-    longer = max(layer.forward, layer.backward, key=lambda work: work.seconds)
-    backward = layer.backward.seconds if layer.is_trained else None
-    row = {"label": f"{layer.name} ({layer.kind})", "name": layer.name, "work": longer}
-    return row | {"forward": layer.forward.seconds, "backward": backward}
+    return Section("", tables=(Table("", columns, shown),))
 
 
 def _limits(step: StepProfile, show: Callable[[float], str]) -> Section:
@@ -156,7 +152,7 @@ def _limits(step: StepProfile, show: Callable[[float], str]) -> Section:
     rows = [
         {
             "direction": direction,
-            "name": shorten_name(layer.name, _NAME),
+            "name": _shorten(layer.name),
             "seconds": work.seconds,
             "speed": None if work.flops is None else (work.flops_per_second or 0.0) / 1e9,
             "intensity": work.flops_per_byte,
@@ -172,9 +168,10 @@ def _limits(step: StepProfile, show: Callable[[float], str]) -> Section:
         Column("seconds", "ms", show),
         Column("speed", "GFLOP/s", format_figure),
         Column("intensity", "FLOP/byte", format_figure),
-        Column("work", "limited by", _bound, align="left"),
+        Column("work", "limit, of peak", _bound, align="left"),
     )
-    return Section("What limits the layers, and the share of that peak", tables=(Table("", columns, rows),))
+    title = "What limits the layers" if rows else ""
+    return Section(title, tables=(Table("", columns, rows),) if rows else ())
 
 
 def _bound(work: Work) -> str:
@@ -182,6 +179,11 @@ def _bound(work: Work) -> str:
     if work.exceeds_peak:
         return f"{work.bound} >100 %"
     return "" if work.roof_share is None else f"{work.bound or 'neither'} {100 * work.roof_share:.0f} %"
+
+
+def _shorten(name: str) -> str:
+    """Returns a name with its end, which tells more than its beginning, where there is no room for all of it."""
+    return name if len(name) <= _NAME else f"...{name[len(name) - _NAME + 3 :]}"
 
 
 def _describe_epoch(result: RunResult, step: StepProfile) -> Iterator[tuple[str, str]]:
@@ -229,5 +231,5 @@ def _published(result: RunResult, step: StepProfile) -> Iterator[Section]:
 def published_times(reference: Reference) -> dict[str, float]:
     """Returns what a reference says of the times of phases, "backward", and of layers, "backward/pool", in seconds."""
     figures = reference.figures
-    phases = {name: figures[f"{name}_seconds"] for name in PHASES if f"{name}_seconds" in figures}
+    phases: dict[str, float] = {name: figures[f"{name}_seconds"] for name in PHASES if f"{name}_seconds" in figures}
     return phases | reference.layer_seconds

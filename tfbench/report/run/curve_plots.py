@@ -1,104 +1,40 @@
-"""How runs went on, as figures: samples processed against time; accuracy against time and against cost."""
+"""How runs went on, as plots: samples processed against time; accuracy against time and against cost."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
 
 from tfbench.analysis.run.curves import Points, RunCurves
-from tfbench.report.figures import MAX_PANELS, Plot, add_legend, arm_style, keep_ends, left_out_note, new_panels
+from tfbench.report.plot import Panel, Plot, Point, Series
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_MANY_POINTS = 12  # of a line, from which markers would run into one another
-_BYTES_PER_MB = 1e6
-_ACCURACY = "accuracy (share of samples)"
-_TOP_ACCURACY = 1.01  # room for a marker at 1
+_ACCURACY = "validation accuracy"
 
 
-def plot_curves(runs: Sequence[RunCurves], title: str, *, bytes_per_sample: int | None = None) -> dict[str, Plot]:
-    """Returns the figures that the curves of runs give, by the names of their files; a panel a setting, a line a run.
-
-    processed_samples.png; accuracy_by_time.png and accuracy_by_cost.png where there are validated epochs.
+def curve_plots(runs: Sequence[RunCurves], title: str, *, bytes_per_sample: int | None = None) -> tuple[Plot, ...]:
+    """Returns the plots that the curves of runs give; a panel a setting, a line an arm.
 
     Args:
-        runs: Their curves; runs of one arm are drawn alike.
+        runs: Their curves.
         title: What the runs are of.
-        bytes_per_sample: Of a decoded input, for a second axis in MB; None: not known.
+        bytes_per_sample: Of a decoded input; None: not known.
     """
-    mark = " on synthetic data" if any(run.is_synthetic for run in runs) else ""
+    subject = f"{title}, {'synthetic' if any(run.is_synthetic for run in runs) else 'real'} data"
     currency = next((run.currency for run in runs if run.currency), "")
-    plots = {
-        "processed_samples.png": _plot(
-            runs,
-            lambda run: run.samples,
-            f"{title}: training data processed",
-            ("time since the start of training (s)", "samples processed"),
-            bytes_per_sample=bytes_per_sample,
-        ),
-        "accuracy_by_time.png": _plot(
-            runs,
-            lambda run: run.accuracy_by_time,
-            f"{title}: validation accuracy{mark} by time",
-            ("time since the start of training, validation included (s)", _ACCURACY),
-        ),
-        "accuracy_by_cost.png": _plot(
-            runs,
-            lambda run: run.accuracy_by_cost,
-            f"{title}: validation accuracy{mark} by cost",
-            (f"cost of the machine since the run was asked for ({currency})", _ACCURACY),
-        ),
-    }
-    return {name: plot for name, plot in plots.items() if plot is not None}
+    size = f", {bytes_per_sample:,} bytes each" if bytes_per_sample else ""
+    time, cost = "time since the start of training (s)", f"cost of the machine since the run was asked for ({currency})"
+    told: tuple[tuple[str, str, str, str, Callable[[RunCurves], Points]], ...] = (
+        ("processed_samples.png", "Samples trained by time", time, f"samples{size}", lambda run: run.samples),
+        ("accuracy_by_time.png", "Accuracy by time", time, _ACCURACY, lambda run: run.accuracy_by_time),
+        ("accuracy_by_cost.png", "Accuracy by cost", cost, _ACCURACY, lambda run: run.accuracy_by_cost),
+    )
+    return tuple(
+        Plot(name=name, title=f"{what}\n{subject}", x_label=x_label, y_label=y_label, panels=panels)
+        for name, what, x_label, y_label, points_of in told
+        if (panels := tuple(_panels(runs, points_of)))
+    )
 
 
-def _plot(
-    runs: Sequence[RunCurves],
-    points_of: Callable[[RunCurves], Points],
-    title: str,
-    labels: tuple[str, str],
-    *,
-    bytes_per_sample: int | None = None,
-) -> Plot | None:
-    from matplotlib.ticker import MaxNLocator
-
-    arms = list(dict.fromkeys(run.arm for run in runs))
-    settings = list(dict.fromkeys(run.setting for run in runs if points_of(run)))
-    if not settings:
-        return None
-    shown = keep_ends(settings, MAX_PANELS)
-    figure, panels = new_panels(len(shown), title + left_out_note(len(shown), len(settings), "settings"))
-    for axes, setting in zip(panels, shown, strict=True):
-        for run in runs:
-            if run.setting == setting and points_of(run):
-                _plot_run(axes, points_of(run), run.arm, arms.index(run.arm))
-        axes.set_title(setting, fontsize="small")
-        axes.set_xlabel(labels[0], fontsize="small")
-        axes.set_ylabel(labels[1], fontsize="small")
-        axes.tick_params(labelsize="small")
-        axes.set_xlim(0, 1.05 * max(x for run in runs if run.setting == setting for x, _ in points_of(run)))
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        if labels[1] == _ACCURACY:
-            axes.set_ylim(top=min(axes.get_ylim()[1], _TOP_ACCURACY))
-        if bytes_per_sample:
-            _add_megabytes(axes, bytes_per_sample)
-    add_legend(figure, panels)
-    alt = f"{title}; {labels[1]} against {labels[0]}, a line for each run of {', '.join(arms)}, in {len(shown)} panels."
-    return Plot(figure, alt)
-
-
-def _plot_run(axes: "Axes", points: Points, arm: str, place: int) -> None:
-    style = arm_style(place)
-    if len(points) > _MANY_POINTS:  # a few markers still tell the lines apart
-        style["markevery"] = max(1, len(points) // 8)
-    axes.plot([x for x, _ in points], [y for _, y in points], label=arm, **style)
-
-
-def _add_megabytes(axes: "Axes", bytes_per_sample: int) -> None:
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.set_ylim(bottom=0)
-    scale = bytes_per_sample / _BYTES_PER_MB
-    functions: Any = (lambda samples: samples * scale, lambda size: size / scale)
-    beside = axes.secondary_yaxis("right", functions=functions)
-    beside.set_ylabel("decoded inputs (MB)", fontsize="small")
-    beside.tick_params(labelsize="small")
-    beside.yaxis.set_major_formatter("{x:,.4g}")
+def _panels(runs: Sequence[RunCurves], points_of: Callable[[RunCurves], Points]) -> Iterator[Panel]:
+    arms = dict.fromkeys(run.arm for run in runs)
+    for setting in dict.fromkeys(run.setting for run in runs if points_of(run)):
+        found = {run.arm: points_of(run) for run in runs if run.setting == setting}
+        series = [Series(arm, tuple(Point(x, y) for x, y in found.get(arm, ()))) for arm in arms]
+        yield Panel(setting, tuple(series))

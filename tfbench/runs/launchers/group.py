@@ -1,42 +1,43 @@
-"""Several measuring processes that train together, in the place of one.
+"""Worker processes on this machine that train together: watched, and ended once one of them cannot go on."""
 
-No framework notices in time that one of them is gone: JAX took 79 s for one that was killed, and TensorFlow waits for
-ever for one that is stopped, deaf to requests to end. So all are watched from here, and one that cannot go on ends all.
-"""
-
+import signal
 import time
 from collections.abc import Sequence
 from types import TracebackType
 
+from tfbench.errors import describe_recorded
 from tfbench.records import events
 from tfbench.records.lines import Record
-from tfbench.records.run import RunExit
-from tfbench.runs.launchers.watched import Peer, WatchedWorker
+from tfbench.records.placement import JOINING, Member
+from tfbench.records.run import RunExit, RunRequest
+from tfbench.runs.endings import describe_return
+from tfbench.runs.launchers.process import Worker
 
-CAUSE_SECONDS = 1.0  # one that fails may do so since another was killed, of which word comes a little later
-STARTING_SECONDS = 1800.0  # without a word of anyone before the first step: data is read, networks are compiled
+JOIN_SECONDS = 300.0  # for all workers to meet: TensorFlow would wait for ever
+STOPPED_SECONDS = 5.0  # a process that a signal stops for so long is not waited for
+STARTING_SECONDS = 1800.0  # without a word before the first step: data is read, networks are compiled
 SILENT_SECONDS = 600.0  # and from then on, unless longer silences were seen
 SILENCE_FACTOR = 20.0  # of the longest silence seen
+_LOOK_SECONDS = 1.0  # between looks at whether a process is stopped
 
 
 class Group:
-    """Workers that train together; all begin once all are ready, and end once one cannot go on.
+    """Worker processes that train together: all begin once all are ready, and end once one cannot go on.
+
+    Where other machines have the rest of the workers, there may be one here: the framework tells it of their end.
 
     Args:
-        first: The worker whose journal is the run's.
-        others: All other workers, in the order of their numbers.
+        workers: The first of them is the one whose journal is read.
+        requests: What each of them measures.
     """
 
-    def __init__(self, first: WatchedWorker, others: Sequence[Peer]) -> None:
-        self._first = first
-        self._peers: tuple[Peer, ...] = (first, *others)
-        self._others = tuple(others)
+    def __init__(self, workers: Sequence[Worker], requests: Sequence[RunRequest]) -> None:
+        self._watched = [_Watched(*each) for each in zip(workers, requests, strict=True)]
+        self._first = workers[0]
         self._fault: RunExit | None = None
         self._unread: list[Record] = []
-        self._may_begin = self._has_begun = self._trains = self._is_ending = self._is_concluded = False
-        self._failing_since: float | None = None
+        self._may_begin = self._has_begun = self._is_ending = self._has_failures = False
         self._silence = _Silence()
-        self._refusal = "the run was given up before it began"
 
     def __enter__(self) -> "Group":
         return self
@@ -44,12 +45,8 @@ class Group:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._is_concluded:
-            reason = str(error) or type(error).__name__ if error else self._refusal
-            for peer in self._others:
-                peer.conclude(RunExit(status="KILLED", reason=reason), is_kept=False)
-        for peer in self._peers:
-            peer.close()
+        for each in self._watched:
+            each.worker.__exit__(kind, error, trace)
 
     @property
     def fault(self) -> RunExit | None:
@@ -59,28 +56,28 @@ class Group:
     @property
     def returncode(self) -> int | None:
         """That of the first worker once all have ended; None before."""
-        self._look()
-        return None if any(peer.end is None for peer in self._peers) else self._first.worker.returncode
+        ended = [each.worker.returncode is not None for each in self._watched]
+        return self._first.returncode if all(ended) else None
 
     @property
     def seconds(self) -> float | None:
         """What the first worker took from before its start to its end; None while it runs."""
-        return self._first.worker.seconds
+        return self._first.seconds
 
     @property
     def age_seconds(self) -> float:
         """From before the first worker's start until now."""
-        return self._first.worker.age_seconds
+        return self._first.age_seconds
 
     @property
     def memory_bytes(self) -> int:
         """What of all workers is in memory."""
-        return sum(peer.memory_bytes for peer in self._peers)
+        return sum(each.worker.memory_bytes for each in self._watched)
 
     def wait(self, seconds: float) -> None:
         """Sleeps; shorter if the first worker ends."""
-        if self._first.end is None:
-            self._first.worker.wait(seconds)
+        if self._first.returncode is None:
+            self._first.wait(seconds)
         else:
             time.sleep(seconds)
 
@@ -97,61 +94,105 @@ class Group:
     def terminate(self) -> None:
         """Asks all to write down what they have and end."""
         self._is_ending = True
-        for peer in self._peers:
-            peer.terminate()
+        for each in self._watched:
+            each.worker.terminate()
 
     def kill(self) -> None:
         """Ends all now that still run."""
         self._is_ending = True
-        for peer in self._peers:
-            if peer.end is None:
-                peer.kill()
-
-    def conclude(self, end: RunExit) -> None:
-        """Has the journals of all other workers say how the run ended."""
-        self._is_concluded = True
-        for peer in self._others:
-            peer.conclude(end, is_kept=True)
+        for each in self._watched:
+            each.worker.kill()
 
     def stderr_tail(self) -> str:
         """Returns the last lines that the first worker complained with."""
-        return self._first.worker.stderr_tail()
+        return self._first.stderr_tail()
 
     def _look(self) -> None:
-        for peer in self._peers:
-            records = peer.look()
-            kinds = [events.class_of(record) for record in records]
-            self._trains = self._trains or events.SpansMeasured in kinds
+        """Takes in what was written, and then who has ended: of one that fails since another ended, both are seen."""
+        is_over = self.returncode is not None  # before reading, so that nothing written before the end is missed
+        for each in self._watched:
+            records = each.read()
             if records:
-                self._silence.end(trains=self._trains, ends_epoch=events.EpochEnded in kinds)
-            for kind, record in zip(kinds, records, strict=True):
-                if kind is events.Refused:
-                    self._refusal = f"{peer.name}: {record['error']['message']}"
-                    if peer is not self._first:
-                        record = record | {"error": record["error"] | {"message": self._refusal}}
-                        self._unread.append(record)
-            if peer is self._first:
+                self._silence.end(records)
+            if each.worker is self._first:
                 self._unread += records
-        if self._may_begin and not self._has_begun and all(peer.is_ready for peer in self._peers):
+            else:
+                self._unread += [_named(record, each.name) for record in records if _is_refusal(record)]
+        for each in self._watched:
+            each.look()
+        if self._may_begin and not self._has_begun and all(each.is_ready for each in self._watched):
             self._has_begun = True
-            for peer in self._peers:
-                peer.begin()
+            for each in self._watched:
+                each.worker.begin()
         if self._fault is None and not self._is_ending:
-            self._fault = self._find_fault()
+            self._fault = self._find_fault(is_over=is_over)
 
-    def _find_fault(self) -> RunExit | None:
-        for peer in self._peers:
-            if peer.trouble and peer.end is None:
-                return RunExit(status="KILLED", reason=peer.trouble)
-        ends = [peer.end for peer in self._peers if peer.end and peer.end.status != "FINISHED"]
-        if not ends:
-            return self._silence.find_fault()
-        if killed := [end for end in ends if end.status == "KILLED"]:
-            return killed[0]
+    def _find_fault(self, *, is_over: bool) -> RunExit | None:
+        failures = [(each.blame, each.end) for each in self._watched if each.end and each.end.status != "FINISHED"]
+        if failures and (self._has_failures or is_over):
+            return min(failures, key=lambda failure: failure[0])[1]
+        self._has_failures = bool(failures)  # judged at the next look: the cause may not have been read yet
+        faults = (fault for each in self._watched if not each.has_ended and (fault := each.find_fault()))
+        reason = next(faults, "") or self._silence.find_fault()
+        return RunExit(status="KILLED", reason=reason) if reason else None
+
+
+class _Watched:
+    """One worker, and what is known of it."""
+
+    def __init__(self, worker: Worker, request: RunRequest) -> None:
+        member = request.member or Member(index=0, num_workers=1, addresses=("",))
+        self.worker = worker
+        self.name = f"worker {member.index} of {member.num_workers}"
+        self.is_ready = self.has_ended = False
+        self.end: RunExit | None = None
+        self.blame = (0, 0.0)  # of several that failed, the smallest is the cause: how it ended, and when
+        self._address = member.addresses[0]
+        self._is_on_jax = request.recipe.training.backend == "jax"
+        self._joining_since: float | None = None
+        self._stopped_since: float | None = None
+        self._looked_at = 0.0
+
+    def read(self) -> list[Record]:
+        """Returns what was added to its journal."""
+        records = self.worker.read()
+        for record in records:
+            kind = events.class_of(record)
+            self.is_ready = self.is_ready or kind is events.Ready
+            if kind is events.StageBegun:
+                self._joining_since = time.monotonic() if record["name"] == JOINING else None
+            elif kind is events.Finished:
+                self.end = RunExit(status="FINISHED")
+            elif kind in (events.Failed, events.Refused):
+                self.end = RunExit(status="FAILED", reason=f"{self.name}: {describe_recorded(record['error'])}")
+                self.blame = (1, record["time"])
+        return records
+
+    def look(self) -> None:
+        """Notes whether its process has ended, and how, unless its journal says so."""
+        returncode = self.worker.returncode
+        self.has_ended = returncode is not None
+        if returncode is not None and self.end is None:
+            self.end = describe_return(returncode, self.worker.stderr_tail(), self.name)
+            self.blame = (0, time.time())
+            if self._is_on_jax and returncode == -signal.SIGABRT:
+                reason = f"{self.name} was ended by JAX: another worker ended, or answers no more"
+                self.end, self.blame = RunExit(status="FAILED", reason=reason), (2, time.time())
+
+    def find_fault(self) -> str:
+        """Says why it is not waited for although it has not ended; "" if there is nothing."""
         now = time.monotonic()
-        self._failing_since = self._failing_since or now
-        is_settled = now - self._failing_since >= CAUSE_SECONDS and all(peer.is_heard for peer in self._peers)
-        return ends[0] if is_settled or len(ends) == len(self._peers) else None
+        if now - self._looked_at >= _LOOK_SECONDS:
+            self._looked_at = now
+            self._stopped_since = (self._stopped_since or now) if self.worker.is_stopped else None
+        if self._stopped_since is not None and now - self._stopped_since >= STOPPED_SECONDS:
+            return f"{self.name} does not run: it was stopped by a signal (SIGSTOP)"
+        if self._joining_since is not None and now - self._joining_since > JOIN_SECONDS:
+            return (
+                f"{self.name} has waited {JOIN_SECONDS:.0f} s for the others, who meet at {self._address}. Start the "
+                "same command for each worker, and let no firewall be between them"
+            )
+        return ""
 
 
 class _Silence:
@@ -163,18 +204,18 @@ class _Silence:
         self._longest = 0.0  # silence since training began
         self._longest_epoch = 0.0
 
-    def end(self, *, trains: bool, ends_epoch: bool = False) -> None:
+    def end(self, records: Sequence[Record]) -> None:
         """Takes in that a worker has written something."""
-        now = time.monotonic()
+        kinds, now = [events.class_of(record) for record in records], time.monotonic()
         if self._epoch_since is not None:
             self._longest = max(self._longest, now - self._heard_at)
             self._longest_epoch = max(self._longest_epoch, now - self._epoch_since)
-        if (self._epoch_since is None and trains) or ends_epoch:
+        if events.EpochEnded in kinds or (self._epoch_since is None and events.SpansMeasured in kinds):
             self._epoch_since = now
         self._heard_at = now
 
-    def find_fault(self) -> RunExit | None:
-        """Says that nobody makes progress; None: not so, or not for long enough.
+    def find_fault(self) -> str:
+        """Says that nobody makes progress; "" if it is not so, or not for long enough.
 
         Validation after an epoch writes nothing for as long as it takes, which is less than an epoch did.
         """
@@ -182,8 +223,14 @@ class _Silence:
         limit = STARTING_SECONDS
         if self._epoch_since is not None:
             limit = max(SILENT_SECONDS, SILENCE_FACTOR * self._longest, self._longest_epoch)
-        if silent <= limit:
-            return None
-        return RunExit(
-            status="KILLED", reason=f"no worker has made progress for {silent:,.0f} s: they wait for one another"
-        )
+        return f"no worker has made progress for {silent:,.0f} s: they wait for one another" if silent > limit else ""
+
+
+def _is_refusal(record: Record) -> bool:
+    return events.class_of(record) is events.Refused
+
+
+def _named(record: Record, name: str) -> Record:
+    """Returns a refusal with the name of the worker that it is of."""
+    error = record["error"]
+    return record | {"error": error | {"message": f"{name}: {error['message']}"}}

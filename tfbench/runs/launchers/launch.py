@@ -1,9 +1,10 @@
-"""Starting what measures a run: one process; several on this machine; or one here, and others by their own parents."""
+"""Starting what measures a run: one process; all workers that train together; or the one of them that is here."""
 
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.errors import DeviceError, RecipeError
@@ -12,38 +13,27 @@ from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig
 from tfbench.records.journal import Journal, request_fields
 from tfbench.records.machine import Gpu
-from tfbench.records.members import describe_member, member_path
+from tfbench.records.members import member_path
 from tfbench.records.placement import Member
 from tfbench.records.run import RunRequest
-from tfbench.runs.launchers import meeting
-from tfbench.runs.launchers.clusters import GivenPlace, Place, find_place
-from tfbench.runs.launchers.connection import find_free_addresses
 from tfbench.runs.launchers.group import Group
-from tfbench.runs.launchers.process import TOKEN_VARIABLE, Worker
-from tfbench.runs.launchers.remote import RemoteWorker
-from tfbench.runs.launchers.watched import Peer, WatchedWorker
+from tfbench.runs.launchers.process import Worker
+from tfbench.runs.launchers.ranks import GivenRank, find_rank
 from tfbench.wording import count
 
-_LOCAL_HOST = "127.0.0.1"
 
-
+@dataclasses.dataclass(frozen=True, slots=True)
 class Launch:
-    """What is known before the first process is started.
+    """What is known before the first process is started."""
 
-    Args:
-        request: What is measured; with the first worker's number and everybody's address, if there are several.
-        companions: Parents of the other workers, if those are on other machines.
-    """
-
-    def __init__(self, request: RunRequest, companions: Sequence[meeting.Companion] = ()) -> None:
-        self.request = request
-        self._companions = tuple(companions)
+    request: RunRequest  # with who and where the workers are, if there are several
+    settings: Sequence[dict[str, str]]  # variables of each process that is started here
 
     def start(self, journal_path: Path) -> Worker | Group:
         """Starts what measures.
 
         Args:
-            journal_path: Of the run; its first record is there.
+            journal_path: Of the run, or of the one worker that is here; its first record is there.
 
         Raises:
             OSError: A process cannot be started.
@@ -51,96 +41,44 @@ class Launch:
         member = self.request.member
         if member is None:
             return Worker(self.request, journal_path)
-        requests = [
-            dataclasses.replace(self.request, member=dataclasses.replace(member, index=index))
-            for index in range(member.num_workers)
-        ]
+        members = [dataclasses.replace(member, index=member.index + number) for number, _ in enumerate(self.settings)]
+        requests = [dataclasses.replace(self.request, member=each) for each in members]
         with contextlib.ExitStack() as undone:
-            for companion in self._companions:
-                companion.connection.send("request", **request_fields(requests[companion.introduction.index]))
-            here = requests[:1] if self._companions else requests
-            settings = _divide_visible_gpus(self.request) if len(here) > 1 else [{}]
-            workers = list[WatchedWorker]()
-            for request, own in zip(here, settings, strict=True):
-                workers.append(start_member(request, journal_path, settings=own))
-                undone.callback(workers[-1].close)
-            others: list[Peer] = [*workers[1:], *(_as_peer(companion, journal_path) for companion in self._companions)]
+            workers = []
+            for request, each, own in zip(requests, members, self.settings, strict=True):
+                path = journal_path if each == member else member_path(journal_path, each.index)
+                if each != member:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with contextlib.closing(Journal(path)) as journal:
+                        journal.append("request", **request_fields(request))
+                workers.append(undone.enter_context(Worker(request, path, run_path=journal_path, settings=own)))
             undone.pop_all()
-        return Group(workers[0], others)
+        return Group(workers, requests)
 
 
-@contextlib.contextmanager
-def prepare(
-    request: RunRequest, place: Place | None, *, is_stopped: meeting.IsStopped, tell: meeting.Tell
-) -> Iterator[Launch]:
-    """Yields what starts a run, once all parents are there that have a part in it.
-
-    Args:
-        request: The run.
-        place: Which of several workers this process starts; None: all, unless it was started as one of several.
-        is_stopped: Says whether a stop was asked for.
-        tell: Told what is waited for.
+def prepare(request: RunRequest) -> Launch:
+    """Finds out what is to be started here.
 
     Raises:
         RecipeError: How many workers there are is not said.
-        DeviceError: There are not enough GPUs for all workers.
-        WorkersError: Parents did not meet, or were asked for different things.
-        InterruptedRunError: A stop was asked for.
+        DeviceError: There are not enough GPUs for all workers, or one would stay idle.
     """
     distribution = request.recipe.distribution
     if distribution.strategy != "multi_worker":
-        yield Launch(request)
-        return
-    if place is None:
-        place = find_place(GivenPlace(), distribution.num_workers, os.environ)
-        if place.coordinator:
-            raise RecipeError(
-                f"strategy multi_worker: this is one of {place.num_workers} processes by {place.told_by}: over several "
-                "machines, `tfbench run` makes one run. Start one process for all else."
-            )
-    if not place.coordinator:
-        _divide_visible_gpus(request)  # before anything is written
-        addresses = find_free_addresses(_LOCAL_HOST, place.num_workers)
-        yield Launch(_with_member(request, addresses))
-        return
-    require_gpus_in_use(request)
-    token = os.environ.get(TOKEN_VARIABLE, "")
-    own_address, companions = meeting.gather(place, request, token, is_stopped=is_stopped, tell=tell)
-    addresses = (own_address, *(companion.introduction.address for companion in companions))
-    try:
-        yield Launch(_with_member(request, addresses), companions)
-    except Exception as error:
-        for companion in companions:
-            companion.connection.send("refused", reason=str(error))
-        raise
-    finally:
-        for companion in companions:
-            companion.connection.close()
-
-
-def start_member(
-    request: RunRequest, run_path: Path, *, settings: dict[str, str] | None = None, host: str = ""
-) -> WatchedWorker:
-    """Starts one of the workers that train together; the first one's journal is the run's, and is there.
-
-    Args:
-        request: Of this worker.
-        run_path: The journal of the run.
-        settings: Environment variables of this worker alone.
-        host: Its machine, where there are several.
-
-    Raises:
-        OSError: It cannot be started.
-    """
-    member = member_of(request)
-    path = member_path(run_path, member.index)
-    if member.index:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        journal = Journal(path)
-        journal.append("request", **request_fields(request))
-        journal.close()
-    worker = Worker(request, path, run_path=run_path, settings=settings)
-    return WatchedWorker(request, worker, path, describe_member(member, host))
+        return Launch(request, [{}])
+    if request.member:
+        require_gpus_in_use(request)
+        return Launch(request, [{}])
+    number, member = find_rank(GivenRank(), distribution.num_workers, request.recipe.training.backend, os.environ)
+    if member:
+        raise RecipeError(
+            f"strategy multi_worker: this is one of {number} processes that a launcher started: over several machines, "
+            "`tfbench run` makes one run. Start one process for all else."
+        )
+    require_gpus_in_use(request, number)
+    settings = divide_gpus(distribution, number, _list_visible_gpus())
+    local = Member(index=0, num_workers=number, addresses=_find_free_addresses(number))
+    return Launch(dataclasses.replace(request, member=local), settings)
 
 
 def divide_gpus(config: DistributionConfig, num_workers: int, gpus: Sequence[Gpu]) -> list[dict[str, str]]:
@@ -203,28 +141,14 @@ def require_gpus_in_use(request: RunRequest, num_workers: int = 1) -> None:
         )
 
 
-def _divide_visible_gpus(request: RunRequest) -> list[dict[str, str]]:
-    distribution = request.recipe.distribution
-    num_workers = distribution.num_workers or 1
-    require_gpus_in_use(request, num_workers)
-    return divide_gpus(distribution, num_workers, _list_visible_gpus())
-
-
 def _list_visible_gpus() -> tuple[Gpu, ...]:
     return choose_visible(read_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def _with_member(request: RunRequest, addresses: tuple[str, ...]) -> RunRequest:
-    return dataclasses.replace(request, member=Member(index=0, addresses=addresses))
-
-
-def member_of(request: RunRequest) -> Member:
-    """Returns which of several workers a request is of; it must be of one."""
-    if request.member is None:
-        raise ValueError("a request of a worker that trains alone")
-    return request.member
-
-
-def _as_peer(companion: meeting.Companion, journal_path: Path) -> RemoteWorker:
-    who = companion.introduction
-    return RemoteWorker(companion.connection, member_path(journal_path, who.index), who.name)
+def _find_free_addresses(number: int) -> tuple[str, ...]:
+    """Returns addresses of this machine at which nobody listens; soon after, somebody else may."""
+    with contextlib.ExitStack() as stack:
+        bound = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for each in bound:
+            each.bind(("127.0.0.1", 0))
+        return tuple(f"127.0.0.1:{each.getsockname()[1]}" for each in bound)

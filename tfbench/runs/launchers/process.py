@@ -20,7 +20,6 @@ from tfbench.records.lines import Follower, Record
 from tfbench.records.run import RunExit, RunRequest
 from tfbench.runs.machine_watch import MachineWatch
 
-TOKEN_VARIABLE = "TFBENCH_GROUP_TOKEN"  # noqa: S105 - its name: what parents of a group on several machines share
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
 _STDERR_LINES = 12  # of a crashed worker, to be shown
 _STDERR_BYTES = 2**16
@@ -148,9 +147,6 @@ class Worker:
                 self._process.stdin.close()
         self._process.wait()
 
-    def conclude(self, end: RunExit) -> None:
-        """Takes in how the run ended, of which nobody but the caller has to be told."""
-
     def stderr_tail(self) -> str:
         """Returns the last lines that the process, or the libraries in it, complained with."""
         size = os.fstat(self._stderr.fileno()).st_size
@@ -195,7 +191,6 @@ def worker_variables(backend: str) -> dict[str, str | None]:
         "KERAS_TORCH_DEVICE": None,
         "NVIDIA_TF32_OVERRIDE": None,  # training.tensor_float_32 says whether there is any
         "TF_CONFIG": None,  # who the workers are, each is told by its parent
-        TOKEN_VARIABLE: None,
         "PYTHONUNBUFFERED": "1",
         "TORCHINDUCTOR_CACHE_DIR": None,
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),

@@ -17,10 +17,9 @@ from tfbench.records.journal import Journal, files_folder, plain_fields
 from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck
 from tfbench.records.run import RunRequest
 from tfbench.schema import to_plain
-from tfbench.worker.benchmark import Prepared, note_shared_machine, prepare
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.limit_checks import sizes_of_a_step
-from tfbench.worker.profile.batches import build_batches, build_pipeline
+from tfbench.worker.prepared import Prepared, prepare
 from tfbench.worker.profile.turns import TimedTurns, time_calls
 
 _MAX_LAYERS = 250  # above, a whole step is not compiled a second time: 500 layers take 50 s on two cores
@@ -47,34 +46,34 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
         raise MeasurementError("the run was not asked for a profile.")
     job = _profile_step if request.profile.kind == "step" else _trace_steps
     journal.append("started")
-    meter = prepared.measure_usage(request)
+    meter = prepared.measure_usage()
     with (
-        backends.current().feeding.broken_samples_named(prepared.splits.source, prepared.splits.files),
+        backends.current().broken_samples_named(prepared.splits.source, prepared.splits.files),
         prepared.resolved.scope(),
     ):
         job(request, request.profile.seconds, prepared, journal, ledger)
     journal.append("trained", **plain_fields(usage=meter.finish()))
-    note_shared_machine(request, prepared, journal)
+    prepared.note_shared_machine()
     journal.append("ledger", **plain_fields(ledger=ledger.record()))
     journal.append("finished")
 
 
 def _profile_step(request: RunRequest, seconds: float, prepared: Prepared, journal: Journal, ledger: Ledger) -> None:
     backend, model = backends.current(), prepared.model
-    num_prefetched, num_in_the_making = backend.feeding.most_ahead()
+    num_prefetched, num_in_the_making = backend.most_ahead()
     # Calls after which batches come no faster than they are made: those that waited are used up.
     num_draining = 1 + num_prefetched + num_in_the_making
     training = request.recipe.training
     ledger.switch("first_step")
-    batches = build_batches(prepared)
-    step = backends.current().profiling.build_step(model, batches, prepared.resolved)
+    batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
+    step = backend.build_step(model, batches, prepared.resolved)
     problem = step.why_not_apart
     layers = step.describe_layers(training.global_batch_size)
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
     journal.append("stage", name="compiling the step, phase by phase")
     functions = TimedTurns()
     is_long = step.num_layers > _MAX_LAYERS and training.compiler_used != "eager"
-    with backend.placement.watch() as watch:
+    with backend.watch() as watch:
         for name in CALLS[:-1] if is_long else CALLS:
             functions.add(name, step.call(name), is_traced=not problem and name != "dispatch")
         watch.verify(prepared.resolved, model)
@@ -108,9 +107,9 @@ def _profile_step(request: RunRequest, seconds: float, prepared: Prepared, journ
     journal.append("stage", name="measuring what the devices compute and move at most")
     own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
     names = prepared.resolved.device_names
-    peak = measure_peak(backend.kernels, names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
+    peak = measure_peak(backend, names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
     journal.append("peak_check", **plain_fields(peak_check=peak))
-    bandwidth = measure_bandwidth(backend.kernels, names, seconds=_PEAK_SECONDS)
+    bandwidth = measure_bandwidth(backend, names, seconds=_PEAK_SECONDS)
     journal.append("profile_bandwidth", **plain_fields(bandwidth=bandwidth))
     ledger.switch(None)
 
@@ -119,11 +118,12 @@ def _trace_steps(_request: RunRequest, _seconds: float, prepared: Prepared, jour
     """Traces Keras's own steps, from a pipeline that runs, once they are steady."""
     ledger.switch("first_step")
     journal.append("stage", name="compiling the step")
-    backend, batches = backends.current(), build_batches(prepared)
-    step = backends.current().profiling.build_step(prepared.model, batches, prepared.resolved)
+    backend = backends.current()
+    batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
+    step = backend.build_step(prepared.model, batches, prepared.resolved)
     call, num_steps = step.keras_call(batches.pipeline())
     call()
-    backend.placement.synchronize()
+    backend.synchronize()
     ledger.switch("warmup")
     seconds = time_calls(call, 3)
     num_calls = max(1, min(_TRACED_STEPS // num_steps, int(_TRACED_SECONDS / seconds)))
@@ -132,8 +132,7 @@ def _trace_steps(_request: RunRequest, _seconds: float, prepared: Prepared, jour
     took: list[float] = []
     folder = files_folder(journal.path) / TRACE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    tracing = backends.tracing()
-    found = tracing.trace(lambda: took.append(time_calls(tracing.mark_steps(call), num_calls)), folder)
+    found = backend.trace(lambda: took.append(time_calls(backend.mark_steps(call), num_calls)), folder)
     operations, waits = (sum_up(one, num_calls * num_steps) for one in (found.operations, found.waits))
     journal.append(
         "profile_operations",
@@ -152,24 +151,14 @@ def _train_epoch(prepared: Prepared, step_seconds: float, seconds: float) -> Epo
     model, steps_per_epoch = prepared.model, prepared.steps_per_epoch
     execution = model.steps_per_execution
     num_steps = min(steps_per_epoch, max(execution, int(seconds / step_seconds) // execution * execution))
-    clock = _EpochClock()
-    callback = keras.callbacks.LambdaCallback(
-        on_epoch_begin=lambda *_: clock.begin(), on_epoch_end=lambda *_: clock.end()
-    )
+    times: list[float] = []  # at its begin, and at its end, when Keras has waited for the device
+
+    def note_time(*_: object) -> None:
+        times.append(time.perf_counter())
+
+    callback = keras.callbacks.LambdaCallback(on_epoch_begin=note_time, on_epoch_end=note_time)
     model.fit(
-        build_pipeline(prepared), epochs=1, steps_per_epoch=num_steps, shuffle=False, verbose=0, callbacks=[callback]
+        prepared.build_batches(), epochs=1, steps_per_epoch=num_steps, shuffle=False, verbose=0, callbacks=[callback]
     )
     num_steps = math.ceil(num_steps / execution) * execution  # Keras always does whole executions
-    return EpochCheck(num_steps=num_steps, seconds=clock.seconds, steps_per_epoch=steps_per_epoch)
-
-
-class _EpochClock:
-    """Times an epoch from its begin to its end, when Keras has waited for the device."""
-
-    seconds = 0.0
-
-    def begin(self) -> None:
-        self._start = time.perf_counter()
-
-    def end(self) -> None:
-        self.seconds = time.perf_counter() - self._start
+    return EpochCheck(num_steps=num_steps, seconds=times[1] - times[0], steps_per_epoch=steps_per_epoch)

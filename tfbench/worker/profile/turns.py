@@ -38,7 +38,7 @@ class TimedTurns:
         """
         for _ in range(num_before):
             call()
-        backends.current().placement.synchronize()
+        backends.current().synchronize()
         seconds = time_calls(call, 1)
         if seconds < _SLOW_SECONDS:
             seconds = min(time_calls(call, 1), time_calls(call, 2))
@@ -75,7 +75,7 @@ class TimedTurns:
             call, num_steps = self._calls[name]
             for _ in range(self._num_before[name]):  # the first after another function is slower, by 15 % at times
                 call()
-            backends.current().placement.synchronize()
+            backends.current().synchronize()
             seconds[name] = time_calls(call, self._num[name]) / num_steps
             if name in self._traced:
                 traced[name] = _trace_call(call, self._num[name])
@@ -84,8 +84,8 @@ class TimedTurns:
 
 def _trace_call(call: Call, num: int) -> TracedCall:
     took: list[float] = []
-    found = backends.tracing().trace(lambda: took.append(time_calls(call, num)))
-    parts = apportion(found.operations, backends.tracing().part_of)
+    found = backends.current().trace(lambda: took.append(time_calls(call, num)))
+    parts = apportion(found.operations, backends.current().part_of)
     active = found.active_seconds
     return TracedCall(
         seconds=took[0],
@@ -97,7 +97,7 @@ def _trace_call(call: Call, num: int) -> TracedCall:
 
 def time_calls(call: Call, num: int) -> float:
     """Returns the mean seconds of some calls in a row, until the device has done them all."""
-    synchronize = backends.current().placement.synchronize
+    synchronize = backends.current().synchronize
     start = time.perf_counter()
     for _ in range(num):
         call()

@@ -1,21 +1,18 @@
 """From a journal to everything that is made of it: MLflow runs, plots, tables; now, or later by `recover`."""
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
 from tfbench.errors import TrackingError
 from tfbench.records.journal import work_folder
 from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.runs.run_files import write_files
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking.tracker import Tracker
+from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.run_files import write_files
 
-MakeTracker = Callable[[str, str], Tracker]  # tracking URI, experiment
 
-
-def project(result: RunResult, summary: Summary, store: Store, tracker: Tracker) -> TrackedRun:
+def project(result: RunResult, summary: Summary, store: Store, tracker: MlflowTracker) -> TrackedRun:
     """Brings MLflow up to a run that is over, and notes that its journal was wholly sent.
 
     Args:
@@ -34,7 +31,7 @@ def project(result: RunResult, summary: Summary, store: Store, tracker: Tracker)
         tracked = tracker.update(result, summary)
         with work_folder(journal_path) as folder:
             write_files(result, summary, journal_path, Path(folder), tracked)
-            tracker.finish(result, summary, Path(folder))
+            tracker.finish(result, Path(folder))
         state = store.read_state(run_id) or default_state(store)
         store.write_state(run_id, dataclasses.replace(state, run=tracked, projected_bytes=size))
     except OSError as error:

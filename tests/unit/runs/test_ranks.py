@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tfbench.errors import RecipeError
-from tfbench.runs.launchers.clusters import GivenPlace, Place, expand_nodes, find_place
+from tfbench.runs.launchers.ranks import GivenRank, expand_nodes, find_rank
 
 SLURM = {
     "SLURM_JOB_ID": "70",
@@ -18,12 +18,16 @@ SLURM = {
     "SLURM_STEP_NODELIST": "node[03-05,9]",
 }
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
+LOCAL = "127.0.0.1:61439,127.0.0.1:61440"
 TF_CONFIG = {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
 
 
-def find(environment: Mapping[str, str], by_recipe: int | None = None, **given: Any) -> tuple[int, int, str]:
-    place = find_place(GivenPlace(**given), by_recipe, environment)
-    return place.index, place.num_workers, place.coordinator
+def find(
+    environment: Mapping[str, str], by_recipe: int | None = None, backend: str = "jax", **given: Any
+) -> tuple[int, int, str]:
+    number, member = find_rank(GivenRank(**given), by_recipe, backend, environment)
+    assert member is None or member.num_workers == number
+    return (member.index, number, ",".join(member.addresses)) if member else (0, number, "")
 
 
 @pytest.mark.parametrize(
@@ -46,8 +50,8 @@ def test_what_is_no_list_of_nodes_is_refused(text: str) -> None:
         expand_nodes(text)
 
 
-def test_a_task_of_slurm_is_a_worker_and_the_first_node_is_the_coordinator() -> None:
-    assert find(SLURM) == (2, 4, "node03:62560")
+def test_a_task_of_slurm_is_a_worker_and_its_nodes_are_where_they_meet() -> None:
+    assert find(SLURM) == (2, 4, "node03:61888,node04:61888,node05:61888,node9:61888")
 
 
 def test_a_shell_in_a_step_of_one_task_is_as_any_other() -> None:
@@ -55,10 +59,17 @@ def test_a_shell_in_a_step_of_one_task_is_as_any_other() -> None:
     assert find(alone, coordinator="a:5", num_workers=2, worker_index=1) == (1, 2, "a:5")
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0:5", "0.0.0.0", "0:5", "0x0:5", "[::]:5", "[::0]:5", "[::ffff:0.0.0.0]:5"])
+@pytest.mark.parametrize("address", ["0.0.0.0:5", "0.0.0.0", "0:5", "0x0:5", "[::]:5", "[::0]:5"])
 def test_every_address_is_no_coordinator(address: str) -> None:
     with pytest.raises(RecipeError, match="is every address of every machine"):
         find({}, coordinator=address, num_workers=2, worker_index=0)
+
+
+def test_nodes_of_slurm_with_as_many_tasks_each_tell_all_addresses() -> None:
+    even = SLURM | {"SLURM_STEP_NODELIST": "a[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
+    assert find(even, backend="tensorflow") == (2, 4, "a1:61888,a1:61889,a2:61888,a2:61889")
+    with pytest.raises(RecipeError, match="TensorFlow needs the address of each worker, and Slurm says one"):
+        find(even | {"SLURM_STEP_TASKS_PER_NODE": "3,1"}, backend="tensorflow")
 
 
 def test_two_jobs_on_one_node_do_not_meet() -> None:
@@ -73,12 +84,12 @@ def test_a_job_that_has_not_called_srun_is_told_to() -> None:
 
 def test_mpi_says_which_worker_and_slurm_beneath_it_where() -> None:
     started_once_a_node = SLURM | {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}
-    assert find(started_once_a_node | OPEN_MPI) == (1, 2, "node03:62560")
+    assert find(started_once_a_node | OPEN_MPI) == (1, 2, "node03:61888")
 
 
 def test_mpi_on_one_machine_needs_no_coordinator_and_on_several_asks_for_it() -> None:
-    assert find(OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}) == (1, 2, "127.0.0.1:61439")
-    assert find({"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}) == (0, 2, "127.0.0.1:61439")
+    assert find(OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}) == (1, 2, LOCAL)
+    assert find({"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}) == (0, 2, LOCAL)
     assert find(OPEN_MPI, coordinator="a:5000") == (1, 2, "a:5000")
     with pytest.raises(
         RecipeError, match="where the first worker is, is not said by Open MPI: --coordinator HOST:PORT"
@@ -87,13 +98,13 @@ def test_mpi_on_one_machine_needs_no_coordinator_and_on_several_asks_for_it() ->
 
 
 def test_tf_config_says_all() -> None:
-    assert find({"TF_CONFIG": json.dumps(TF_CONFIG)}) == (1, 2, "a:2222")
+    assert find({"TF_CONFIG": json.dumps(TF_CONFIG)}) == (1, 2, "a:2222,b:2222")
     chief = {"cluster": {"chief": ["c:1"], "worker": ["a:2"]}, "task": {"type": "worker", "index": 0}}
-    assert find({"TF_CONFIG": json.dumps(chief)}) == (1, 2, "c:1")
+    assert find({"TF_CONFIG": json.dumps(chief)}) == (1, 2, "c:1,a:2")
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "{}", '{"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}']
+    "text", ["{", "[]", "{}", '{"cluster": {"worker": ["a b"]}, "task": {"type": "worker", "index": 0}}']
 )
 def test_a_tf_config_that_is_none_says_what_is_expected(text: str) -> None:
     with pytest.raises(RecipeError, match=r'TF_CONFIG: .*Expected: \{"cluster"'):
@@ -110,16 +121,14 @@ def test_torchrun_and_kubernetes_are_known() -> None:
 
 def test_by_hand_all_three_are_needed() -> None:
     by_hand = {"coordinator": "a", "num_workers": 2, "worker_index": 1}
-    assert find_place(GivenPlace(**by_hand), None, {}) == Place(
-        num_workers=2, index=1, coordinator="a:61439", told_by="the command line"
-    )
+    assert find({}, **by_hand) == (1, 2, "a:61439")
     for missing, name in (
         ("coordinator", "--coordinator"),
         ("num_workers", "--num-workers"),
         ("worker_index", "--wor"),
     ):
         with pytest.raises(RecipeError, match=name):
-            find_place(GivenPlace(**by_hand | {missing: None}), None, {})
+            find({}, **by_hand | {missing: None})
 
 
 def test_without_a_launcher_the_workers_of_the_recipe_are_started_here() -> None:
@@ -139,6 +148,8 @@ def test_without_a_launcher_the_workers_of_the_recipe_are_started_here() -> None
         (SLURM, None, {"num_workers": 3}, "--num-workers: 3, and the number of processes by Slurm: 4"),
         (SLURM, None, {"worker_index": 3}, "--worker-index: 3, and the number by Slurm: 2"),
         ({}, 2, {"coordinator": "a:1", "worker_index": 2}, "must be from 0 to 1, of 2 workers. Received: 2"),
+        ({}, 3, {"coordinator": "a,b", "worker_index": 1}, "the number of addresses in --coordinator: 2, and distr"),
+        ({}, 2, {"coordinator": "a:1", "worker_index": 1, "backend": "tensorflow"}, "needs the address of each worker"),
         ({}, 2, {"coordinator": "a b", "worker_index": 1}, "--coordinator: must be HOST:PORT"),
     ],
 )

@@ -1,0 +1,60 @@
+"""Two commands with a worker each, as on two machines: they train as one, and end when one of them is gone."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser import free_port
+from fake_workers import read_journal
+from runs import NO_CHECKS, Command, of_kind, wait_for_the_end_of, wait_until
+from tfbench.records.members import FOLDER
+
+NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NAME == "torch", reason="PyTorch trains in one process")]
+SMALL = ("--backend", NAME, "--data", "synthetic", "--set", "model.hidden_units=[8]", "--no-mlflow", *NO_CHECKS)
+
+
+def start_two(tmp_path: Path, *options: tuple[str, ...]) -> list[Command]:
+    """Starts a worker on each of two machines, with options of its own."""
+    coordinator = ",".join(f"127.0.0.1:{free_port()}" for _ in range(2))
+    words = ("run", "mnist_mlp", *SMALL, "--strategy", "multi_worker", "--devices", "cpu:0", "--format", "json")
+    commands = []
+    for index, own in enumerate(options):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        place = ("--coordinator", coordinator, "--worker-index", str(index))
+        commands.append(Command(*words, *place, *own, cwd=folder, no_proxy=""))
+    return commands
+
+
+def test_workers_of_two_commands_train_as_one_until_one_is_gone(tmp_path: Path) -> None:
+    first, second = start_two(tmp_path, *[("--epochs", "100000", "--global-batch-size", "4096")] * 2)
+
+    def journal_of_second() -> list[dict[str, Any]]:
+        paths = list(second.store.rglob(f"{FOLDER}/1.jsonl"))
+        return read_journal(paths[0]) if paths else []
+
+    epoch = first.wait_for("epoch")[0]["epoch"]
+    wait_until(lambda: bool(of_kind(journal_of_second(), "epoch")), "an epoch of the second worker")
+    assert of_kind(journal_of_second(), "epoch")[0]["epoch"]["loss"] == pytest.approx(epoch["loss"], rel=1e-6)
+    worker = first.worker()
+    os.kill(of_kind(journal_of_second(), "worker")[0]["pid"], signal.SIGKILL)
+    ended = [command.wait() for command in (first, second)]
+    assert [done.exit_code for done in ended] == [1, 1]
+    wait_for_the_end_of(worker)
+    (end,) = of_kind(first.journal(), "exit")
+    assert (end["status"], "another worker ended" in end["reason"]) == ("FAILED", True), end
+    assert ended[0].document["epochs"]
+    assert ended[1].document["reason"].startswith("worker 1 of 2 was killed by SIGKILL")
+    assert Path(ended[1].document["journal"]).parent.name == FOLDER
+
+
+def test_a_worker_that_was_asked_for_something_else_is_refused_by_both(tmp_path: Path) -> None:
+    for command in start_two(tmp_path, ("--steps", "20"), ("--steps", "20", "--seed", "7")):
+        done = command.wait()
+        assert done.exit_code == 2
+        assert "worker 1 has another [training] of the recipe than worker 0" in " ".join(done.stderr.split())
+        assert not list(command.store.rglob("*.jsonl"))

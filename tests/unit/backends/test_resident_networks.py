@@ -1,0 +1,265 @@
+"""Training from samples on the device of TensorFlow: networks that do something in their own way; XLA, strategies."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from builders import build_placement, build_recipe
+from tfbench.backends.resident_samples import require_plain_fit
+from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
+from tfbench.backends.tensorflow.placement import ResolvedDistribution
+from tfbench.backends.tensorflow.resident import build_resident_training
+from tfbench.datasets.sources.splits import Splits
+from tfbench.datasets.sources.synthetic import generate_splits
+from tfbench.errors import RecipeError
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.sections import TrainingConfig
+
+STEPS = 4  # an epoch of 50 samples by 16, the last batch of which wraps around
+SPEC: dict[str, Any] = {
+    "input_shape": (5, 5, 1),
+    "input_dtype": "uint8",
+    "target_shape": (),
+    "num_classes": 3,
+    "train_samples": 50,
+    "validation_samples": 4,
+    "input_scale": 1 / 255,
+    "mean": "image",
+}
+
+
+def place(strategy: Any = None) -> ResolvedDistribution:
+    return ResolvedDistribution(
+        strategy or tf.distribute.get_strategy(), build_placement(devices=("cpu:0",)), {"/device:CPU:0": "cpu:0"}
+    )
+
+
+def configure(steps_per_execution: int = 1, *, compiler: str = "graph") -> TrainingConfig:
+    return build_recipe(
+        training={
+            "global_batch_size": 16,
+            "epochs": 1,
+            "seed": 3,
+            "steps_per_execution": steps_per_execution,
+            "compiler": compiler,
+            "data_on_device": True,
+        }
+    ).training
+
+
+def build_model(training: TrainingConfig) -> Any:
+    """A network whose dropout and moving statistics tell the order of its steps."""
+    keras.utils.set_random_seed(1)
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((5, 5, 1)),
+            layers.Flatten(),
+            layers.Dense(8),
+            layers.BatchNormalization(),
+            layers.Dropout(0.5),
+            layers.Dense(3),
+        ]
+    )
+    model.compile(
+        "adam",
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        steps_per_execution=training.steps_per_execution,
+        jit_compile=training.compiler_used == "xla",
+        run_eagerly=training.compiler_used == "eager",
+    )
+    return model
+
+
+def train(
+    training: TrainingConfig,
+    splits: Splits,
+    *,
+    strategy: Any = None,
+    build: Callable[[TrainingConfig], Any] = build_model,
+) -> Any:
+    """Trains from samples on the device; returns the model and what `fit` learned."""
+    placed = place(strategy)
+    with placed.scope():
+        model = build(training)
+    blocks = build_resident_training(model, splits, training, placed, steps_per_epoch=STEPS, first_step=0)
+    history = model.fit(blocks, epochs=2, steps_per_epoch=STEPS, shuffle=False, verbose=0)
+    return model, history.history
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return generate_splits(DatasetSpec(**SPEC), seed=2)
+
+
+def train_as_usual(splits: Splits, model: Any) -> dict[str, list[float]]:
+    """Trains two epochs of Keras's own steps, one by one; returns what they learned."""
+    batches = build_training_dataset(splits, global_batch_size=16, seed=3)
+    history: dict[str, list[float]] = model.fit(
+        batches, epochs=2, steps_per_epoch=STEPS, shuffle=False, verbose=0
+    ).history
+    return history
+
+
+@pytest.fixture(scope="module")
+def usual(splits: Splits) -> tuple[list[Any], dict[str, list[float]]]:
+    """The values after two epochs of Keras's own steps, and what they learned."""
+    model = build_model(configure())
+    history = train_as_usual(splits, model)
+    return model.get_weights(), history
+
+
+def test_a_strategy_of_one_device_trains_the_same(
+    splits: Splits, usual: tuple[list[Any], dict[str, list[float]]]
+) -> None:
+    model, _ = train(configure(3), splits, strategy=tf.distribute.OneDeviceStrategy("/device:CPU:0"))
+    assert all(np.array_equal(a, b) for a, b in zip(model.get_weights(), usual[0], strict=True))
+
+
+def test_xla_compiles_the_loop_as_a_whole(splits: Splits, usual: tuple[list[Any], dict[str, list[float]]]) -> None:
+    model, history = train(configure(3, compiler="xla"), splits)
+    assert int(model.optimizer.iterations) == 2 * STEPS
+    assert history["loss"] == pytest.approx(usual[1]["loss"], abs=0.5)  # XLA draws another dropout
+
+
+class OwnStep(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """Trains its two layers by two optimizers, the second one made as training begins, and tells of no metric's."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.bias_optimizer = keras.optimizers.Adam(0.01)
+        self.tracker = keras.metrics.Mean(name="squares")
+
+    @property
+    def metrics(self) -> list[Any]:
+        return [*super().metrics, self.tracker]
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        inputs, targets = data
+        with tf.GradientTape() as tape:
+            outputs = self(inputs, training=True)
+            loss = self.compute_loss(x=inputs, y=targets, y_pred=outputs)
+        gradients = tape.gradient(loss, self.trainable_weights)
+        pairs = list(zip(gradients, self.trainable_weights, strict=True))
+        self.optimizer.apply_gradients(pair for pair in pairs if "kernel" in pair[1].path)
+        self.bias_optimizer.apply_gradients(pair for pair in pairs if "kernel" not in pair[1].path)
+        self.tracker.update_state(tf.square(outputs))
+        self.compute_metrics(inputs, targets, outputs)
+        return {"loss": loss, "squares": self.tracker.result(), "norm": tf.linalg.global_norm(gradients), "constant": 2}
+
+
+class OwnMetrics(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """Has a loss of its own, and tells of the last batch besides the metrics."""
+
+    def compute_loss(self, *arguments: Any, **options: Any) -> Any:
+        return 2 * super().compute_loss(*arguments, **options)
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        return super().compute_metrics(x, y, y_pred, sample_weight) | {"largest": tf.reduce_max(y_pred)}
+
+
+class OwnCompile(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """Does two steps a call, whatever it is told, and has a metric more."""
+
+    def compile(self, *arguments: Any, **options: Any) -> None:
+        metrics = [*options.pop("metrics"), keras.metrics.SparseTopKCategoricalAccuracy(2, name="top")]
+        super().compile(*arguments, metrics=metrics, **options | {"steps_per_execution": 2})
+
+
+class OwnNoise(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
+    """Draws from the generator that all of Keras shares, and adds to the loss."""
+
+    def call(self, inputs: Any) -> Any:
+        self.add_loss(1e-3 * keras.ops.sum(keras.ops.square(inputs)))
+        return inputs + keras.random.normal((16, 8))
+
+
+def build_own(
+    kind: type[Any] = keras.Model,
+    optimizer: Callable[[], Any] = keras.optimizers.Adam,
+    policy: str = "float32",
+    *,
+    is_noisy: bool = True,
+) -> Callable[[TrainingConfig], Any]:
+    """Returns what builds a network of a class, with an optimizer and a policy for types."""
+
+    def build(training: TrainingConfig) -> Any:
+        keras.utils.set_random_seed(1)
+        keras.config.set_dtype_policy(policy)
+        try:
+            inputs = keras.Input((5, 5, 1))
+            hidden = keras.layers.Dense(8)(keras.layers.Flatten()(inputs))
+            hidden = OwnNoise()(hidden) if is_noisy else hidden
+            model = kind(inputs, keras.layers.Dense(3, dtype="float32")(hidden))
+            model.compile(
+                optimizer=optimizer(),
+                loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                metrics=["accuracy"],
+                steps_per_execution=training.steps_per_execution,
+                jit_compile=training.compiler_used == "xla",
+            )
+        finally:
+            keras.config.set_dtype_policy("float32")
+        return model
+
+    return build
+
+
+OWN = {
+    "own train_step": build_own(OwnStep),
+    "own loss and metrics": build_own(OwnMetrics),
+    "own compile": build_own(OwnCompile),
+    "scaled loss": build_own(policy="mixed_float16", is_noisy=False),
+    "gradients of two steps": build_own(optimizer=lambda: keras.optimizers.Adam(gradient_accumulation_steps=2)),
+    "mean weights": build_own(optimizer=lambda: keras.optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency=3)),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_a_network_does_its_own_way_is_done_as_fit_does_it(name: str, splits: Splits) -> None:
+    usual = OWN[name](configure())
+    usual_history = train_as_usual(splits, usual)
+    model, history = train(configure(3), splits, build=OWN[name])
+    require_plain_fit(model)
+    assert history == usual_history
+    assert len(model.variables) == len(usual.variables)
+    assert all(np.array_equal(a, b) for a, b in zip(model.variables, usual.variables, strict=True))
+    assert int(model.optimizer.iterations) == int(usual.optimizer.iterations)
+
+
+def test_xla_compiles_a_train_step_of_ones_own(splits: Splits) -> None:
+    build = build_own(OwnStep, is_noisy=False)  # XLA draws other numbers
+    usual_history = train_as_usual(splits, build(configure()))
+    _, history = train(configure(3, compiler="xla"), splits, build=build)
+    assert history == {name: pytest.approx(values, rel=1e-3) for name, values in usual_history.items()}
+
+
+class OwnFit(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """Does something before it trains."""
+
+    def fit(self, *arguments: Any, **options: Any) -> Any:
+        return super().fit(*arguments, **options)
+
+
+class OwnFunction(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """Trains by a function of its own, not compiled."""
+
+    def make_train_function(self, force: bool = False) -> Any:
+        self.train_function = lambda iterator: self.train_step(next(iterator))
+
+    def compile(self, *arguments: Any, **options: Any) -> None:
+        super().compile(*arguments, **options | {"run_eagerly": True})
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [(OwnFit, r"fit\(\) of its own"), (OwnFunction, r"make_train_function\(\) of its own and run_eagerly = True")],
+)
+def test_a_network_whose_loop_of_steps_is_its_own_is_refused(kind: type[Any], problem: str) -> None:
+    with pytest.raises(RecipeError, match=rf"^training.data_on_device: needs .* It has a {problem}\. Set it to false"):
+        require_plain_fit(build_own(kind)(configure()))

@@ -1,0 +1,16 @@
+"""What a framework sees of this machine's devices.
+
+Run as `python -m tfbench.backends.device_report`, it prints the findings of the back end that KERAS_BACKEND names, as
+one line of JSON: a process of its own, since a framework takes hold of the GPUs that it looks at, and writes to stderr
+what nobody asked for.
+"""
+
+import json
+
+from tfbench import backends
+from tfbench.schema import to_plain
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(json.dumps(to_plain(backends.current().report_devices())) + "\n")

@@ -1,0 +1,223 @@
+"""Which of several workers a process is to start: all, or the one that a launcher or the user's options name."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from tfbench.errors import RecipeError
+from tfbench.records.placement import Member
+
+DEFAULT_PORT = 61439  # below the ports that Slurm's jobs get here, above those that Linux gives out by itself
+_SLURM_PORTS = range(61440, 65472)  # of which a job's workers get some by its number
+_RANKS = (  # launcher; its variables for a worker's number, how many there are, and how many are on this machine
+    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
+    ("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ""),
+    ("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    ("Kubernetes", "JOB_COMPLETION_INDEX", "", ""),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class GivenRank:
+    """What the command line says; None: nothing."""
+
+    workers: int | None = None  # all of them started here
+    coordinator: str | None = None  # "HOST:PORT" or "HOST", or those of all workers, separated by commas
+    num_workers: int | None = None
+    worker_index: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class _Told:
+    """What variables say."""
+
+    by: str
+    index: int
+    num_workers: int | None
+    addresses: tuple[str, ...] = ()
+
+
+def find_rank(
+    given: GivenRank, num_workers: int | None, backend: str, environ: Mapping[str, str]
+) -> tuple[int, Member | None]:
+    """Returns how many workers there are, and which of them is started here; None: all are.
+
+    Args:
+        given: By the command line; it wins over variables, and may not contradict them.
+        num_workers: By the recipe.
+        backend: On TensorFlow, the addresses of all workers must be known.
+        environ: Variables.
+
+    Raises:
+        RecipeError: It is not said, or one thing contradicts another.
+    """
+    by_hand = (given.coordinator, given.num_workers, given.worker_index)
+    told = _read_variables(environ)
+    if given.workers is not None:
+        if any(value is not None for value in by_hand):
+            raise RecipeError(
+                "--workers: starts all workers on this machine; --coordinator, --num-workers and --worker-index are "
+                "for several machines. Use one or the other."
+            )
+        if told and (told.num_workers or 1) > 1:
+            raise RecipeError(
+                f"--workers: would be started by each of {told.num_workers} processes of {told.by}. Leave it out for "
+                "one worker a process, or start one process."
+            )
+        return _agree({"--workers": given.workers, _BY_RECIPE: num_workers}) or 0, None
+    if told and told.num_workers == 1:  # a shell in a step of one process: no group
+        told = None
+    if told is None and all(value is None for value in by_hand):
+        if num_workers is None:
+            raise RecipeError(f"strategy multi_worker: {_HOW}{_explain_slurm(environ)}")
+        return num_workers, None
+    by = told.by if told else "the command line"
+    addresses = _list_addresses(given.coordinator) if given.coordinator else told.addresses if told else ()
+    several = len(addresses) if given.coordinator and len(addresses) > 1 else None
+    number = _agree(
+        {
+            "--num-workers": given.num_workers,
+            f"the number of processes by {by}": told.num_workers if told else None,
+            "the number of addresses in --coordinator": several,
+            _BY_RECIPE: num_workers,
+        }
+    )
+    if number is None:
+        raise RecipeError(f"strategy multi_worker: the number of workers is not said by {by}: --num-workers N.")
+    index = _agree({"--worker-index": given.worker_index, f"the number by {by}": told.index if told else None})
+    if index is None:
+        raise RecipeError("strategy multi_worker: which of the workers this is, is not said: --worker-index I, from 0.")
+    if not 0 <= index < number:
+        raise RecipeError(f"--worker-index: must be from 0 to {number - 1}, of {number} workers. Received: {index}.")
+    if not addresses:
+        raise RecipeError(
+            f"strategy multi_worker: where the first worker is, is not said by {by}: --coordinator HOST:PORT, the same "
+            "for all workers."
+        )
+    if backend == "tensorflow" and len(addresses) != number:
+        raise RecipeError(
+            f"strategy multi_worker: TensorFlow needs the address of each worker, and {by} says one: --coordinator "
+            "HOST:PORT,HOST:PORT with all of them in their order, the same for all workers."
+        )
+    return number, Member(index=index, num_workers=number, addresses=addresses)
+
+
+_BY_RECIPE = "distribution.num_workers of the recipe"
+_HOW = (
+    "how many workers there are is not said. --workers N starts them on this machine; for several machines, start the "
+    "same command on each by srun, mpirun or a Kubernetes job, or with --coordinator HOST:PORT --num-workers N "
+    "--worker-index I."
+)
+
+
+def _agree(numbers: Mapping[str, int | None]) -> int | None:
+    """Returns the number that all who say one must say alike."""
+    said = {name: number for name, number in numbers.items() if number is not None}
+    if len({*said.values()}) > 1:
+        parts = ", and ".join(f"{name}: {number}" for name, number in said.items())
+        raise RecipeError(f"{parts}. They must be the same.")
+    return next(iter(said.values()), None)
+
+
+def _list_addresses(text: str) -> tuple[str, ...]:
+    addresses = []
+    for each in text.split(","):
+        host, colon, port = each.rpartition(":")
+        if not colon:
+            host, port = each, str(DEFAULT_PORT)
+        if not re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", host) or not port.isdecimal() or not 0 < int(port) < 2**16:
+            raise RecipeError(f"--coordinator: must be HOST:PORT. Received: {each!r:.80}.")
+        if not host.strip("[]0:.x"):
+            raise RecipeError(
+                f"--coordinator: {each} is every address of every machine. Name the one by which others reach worker 0."
+            )
+        addresses.append(f"{host}:{port}")
+    return tuple(addresses)
+
+
+def _read_variables(environ: Mapping[str, str]) -> _Told | None:
+    """Returns what the first launcher says that is there; of two, the one that started the processes last."""
+    if text := environ.get("TF_CONFIG"):
+        return _read_tf_config(text)
+    for by, rank, size, local_size in _RANKS:
+        index, number = _integer(environ, rank), _integer(environ, size)
+        if index is None or (size and number is None):  # a batch script that has not called srun has no step
+            continue
+        addresses: Sequence[str] = ()
+        if number and (by == "Slurm" or "MPI" in by):
+            addresses = _slurm_addresses(environ, number)
+        if not addresses and number and _integer(environ, local_size) == number:
+            addresses = [f"127.0.0.1:{DEFAULT_PORT + each}" for each in range(number)]
+        if not addresses and by == "torchrun" and (host := environ.get("MASTER_ADDR")):
+            addresses = [f"{host}:{DEFAULT_PORT}"]  # at MASTER_PORT, torchrun listens itself
+        return _Told(by=by, index=index, num_workers=number, addresses=tuple(addresses))
+    return None
+
+
+def _read_tf_config(text: str) -> _Told:
+    try:
+        config = json.loads(text)
+        cluster, task = config["cluster"], config["task"]
+        addresses = _list_addresses(",".join([*cluster.get("chief", ()), *cluster["worker"]]))
+        index = int(task["index"]) + (len(cluster.get("chief", ())) if task["type"] == "worker" else 0)
+        if task["type"] not in ("worker", "chief"):
+            raise ValueError(f"task.type: must be worker or chief. Received: {task['type']!r:.80}.")
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecipeError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise RecipeError(
+            f'TF_CONFIG: {what} Expected: {{"cluster": {{"worker": ["HOST:PORT", ...]}}, "task": {{"type": "worker", '
+            '"index": 0}}.'
+        ) from error
+    return _Told(by="TF_CONFIG", index=index, num_workers=len(addresses), addresses=addresses)
+
+
+def _slurm_addresses(environ: Mapping[str, str], number: int) -> list[str]:
+    """Returns the workers' addresses in an allocation of Slurm; the first one's alone if its nodes differ."""
+    nodes = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST")
+    job = _integer(environ, "SLURM_JOB_ID")
+    if not nodes or job is None:
+        return []
+    hosts = expand_nodes(nodes)
+    port = _SLURM_PORTS[(job * 64 + (_integer(environ, "SLURM_STEP_ID") or 0) * 8) % len(_SLURM_PORTS)]
+    each, rest = divmod(number, len(hosts))
+    if rest or not re.fullmatch(r"\d+(\(x\d+\))?", environ.get("SLURM_STEP_TASKS_PER_NODE", "1")):
+        return [f"{hosts[0]}:{port}"]
+    return [f"{host}:{port + place}" for host in hosts for place in range(each)]
+
+
+def _explain_slurm(environ: Mapping[str, str]) -> str:
+    tasks = _integer(environ, "SLURM_NTASKS")
+    return f" This is a job of Slurm with {tasks} tasks: put srun before the command." if tasks and tasks > 1 else ""
+
+
+def _integer(environ: Mapping[str, str], name: str) -> int | None:
+    value = environ.get(name, "")
+    return int(value) if value.isdecimal() else None
+
+
+def expand_nodes(text: str) -> tuple[str, ...]:
+    """Returns the nodes that Slurm's short form names: "a[1-2,07],b" are a1, a2, a07 and b.
+
+    Raises:
+        RecipeError: It is not of that form.
+    """
+    nodes = [node for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text) for node in _expand(part)]
+    if not nodes or text.count("[") != text.count("]"):
+        raise RecipeError(f"SLURM_STEP_NODELIST: is no list of nodes. Received: {text!r:.80}.")
+    return tuple(nodes)
+
+
+def _expand(part: str) -> list[str]:
+    before, bracket, rest = part.partition("[")
+    if not bracket:
+        return [part]
+    items, _, behind = rest.partition("]")
+    numbers: list[str] = []
+    for item in items.split(","):
+        first, dash, last = item.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise RecipeError(f"SLURM_STEP_NODELIST: is no list of nodes. Received: {part!r:.80}.")
+        numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last or first) + 1)]
+    return [f"{before}{number}{end}" for number in numbers for end in _expand(behind)]

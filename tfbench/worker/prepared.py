@@ -1,0 +1,265 @@
+"""What a measurement begins with: devices, data and model, made ready in this order before any clock runs."""
+
+import contextlib
+import dataclasses
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tfbench import backends
+from tfbench.backends import resident_samples
+from tfbench.backends.placed import Placed
+from tfbench.datasets.sources import synthetic
+from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
+from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
+from tfbench.machine.devices import GpuFacts, read_system, with_unused_gpu
+from tfbench.machine.environment import find_framework_variables
+from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
+from tfbench.recipe import conflicts, registry
+from tfbench.recipe.abilities import BACKEND_TITLES
+from tfbench.recipe.sections import DatasetConfig, TrainingConfig
+from tfbench.records.journal import Journal, plain_fields
+from tfbench.records.placement import JOINING
+from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
+from tfbench.worker import network_data, snapshots, user_code
+from tfbench.worker.alike import require_alike
+from tfbench.worker.compiled_model import build_compiled_model
+from tfbench.worker.ledger import Ledger
+from tfbench.worker.model_summary import require_apart, summarize_model
+from tfbench.worker.name_counts import names_from, read_name_counts
+from tfbench.worker.process_settings import finds_tensorflow, import_keras, set_process_wide
+
+SHARED_MACHINE = (
+    "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """What a measurement begins with."""
+
+    request: RunRequest
+    journal: Journal
+    ledger: Ledger
+    splits: Splits
+    model: Any  # keras.Model, compiled
+    resolved: Placed
+    summary: ModelSummary
+    shares_machine: bool  # another run was measuring here already
+    memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
+    name_counts: dict[str, int]  # Keras's, before the model was built: another build from them has its names
+    gpu_addresses: tuple[str, ...]  # on the bus, of those that the process sees
+    num_replicas: int  # by which the model was built to share a batch
+
+    @property
+    def training(self) -> TrainingConfig:
+        """How the model is trained."""
+        return self.request.recipe.training
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps after which an epoch ends."""
+        return count_steps_per_epoch(self.splits.train.num_samples, self.training.global_batch_size)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the first of several workers, which writes what all would find alike, or the only one."""
+        return self.request.member is None or self.request.member.index == 0
+
+    @property
+    def first_step(self) -> int:
+        """Steps that were done when a run is gone on with."""
+        return self.request.resume.num_steps if self.request.resume else 0
+
+    @property
+    def evaluation_batch_size(self) -> int:
+        """Samples of a batch that the model is judged by."""
+        return self.training.validation_batch_size or self.training.global_batch_size
+
+    def build_batches(self, first_step: int = 0) -> Any:
+        """Builds the endless stream of batches that the model is trained with."""
+        return backends.current().build_training_dataset(
+            self.splits,
+            global_batch_size=self.training.global_batch_size,
+            seed=self.training.seed,
+            first_step=first_step,
+            part=self.request.part,
+        )
+
+    def build_evaluation_batches(self, split: SplitName = "validation") -> Any:
+        """Builds the batches of a split that the model is judged by."""
+        return backends.current().build_validation_dataset(
+            self.splits, batch_size=self.evaluation_batch_size, split=split, part=self.request.part
+        )
+
+    def build_again(self) -> Any:
+        """Builds and compiles the same model once more, for one device, outside of its strategy's scope."""
+        with warnings.catch_warnings(), names_from(self.name_counts):
+            warnings.simplefilter("ignore", Notice)  # given once already
+            return build_compiled_model(
+                self.request.recipe.model,
+                self.training,
+                self.splits.spec,
+                allows_code=self.request.allows_code,
+                num_replicas=self.num_replicas,
+                beside=self.model,
+                splits=self.splits,
+            )
+
+    def measure_usage(self) -> UsageMeter:
+        """Begins to measure what the training takes of the machine, by all of its workers there."""
+        gpu_memory = backends.current().watch_gpus(self.resolved.gpu_names)
+        if self.request.member is None:
+            return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
+        return UsageMeter(gpu_memory, fellows=find_fellows(self.request.member.addresses[0]))
+
+    def note_shared_machine(self) -> None:
+        """Says so in the journal if another run measured on the machine, before this one began or at its end."""
+        if self.shares_machine or _shares_machine(self.request):
+            self.journal.append("note", text=SHARED_MACHINE)
+
+
+def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> Prepared:
+    """Makes devices, data and model ready, says so in the journal, and waits for the sign to begin.
+
+    Args:
+        request: The run.
+        journal: Receives "stage", "note" and "ready" records.
+        ledger: Told of what takes the time.
+        wait_for_start: Called when all is ready; returns when the measurement may begin.
+
+    Raises:
+        TfbenchError: The run is refused.
+    """
+    recipe, training = request.recipe, request.recipe.training
+    backend = backends.current()
+    variables = find_framework_variables(os.environ)
+    gpu_facts = GpuFacts(**read_system(Path("/"), os.environ))  # before GPUs are hidden from the framework
+    backend.require_possible(recipe.distribution, training)
+
+    journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
+    import_keras(recipe)
+    set_process_wide(training, finds_tensorflow=finds_tensorflow(recipe))
+    if request.member:
+        journal.append("stage", name=JOINING)
+    resolved = backend.resolve(recipe.distribution, training, request.member)
+    num_machines = require_alike(request) if request.member else 1
+    if request.profile and resolved.placement.num_devices > 1:
+        raise DeviceError(
+            f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
+            "them; `tfbench scale` says what more replicas cost."
+        )
+
+    ledger.switch("data")
+    journal.append("stage", name="loading data")
+    if network_data.is_needed(recipe.dataset):
+        splits = network_data.make_splits(recipe.dataset, recipe.model, allows_code=request.allows_code)
+    else:
+        splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
+    for note in splits.notes:
+        journal.append("note", text=note)
+    backend.require_readable(splits)
+    if training.data_on_device:
+        resident_samples.require_in_memory(splits)
+    misfits = conflicts.find_misfits(splits.spec, recipe.dataset.name, training)
+    if misfits:  # of data whose size only the user's own code knew
+        raise RecipeError("\n".join(misfits))
+
+    memory_before_model = read_memory()
+    ledger.switch("model")
+    journal.append("stage", name="building the model")
+    name_counts = read_name_counts()
+    with resolved.scope(), _notices_recorded(journal):
+        model = build_compiled_model(
+            recipe.model,
+            training,
+            splits.spec,
+            allows_code=request.allows_code,
+            splits=splits,
+            given=request.overrides,
+        )
+        num_replicas = backend.count_replicas()
+        resolved = backend.lay_out(resolved, recipe.distribution, model)
+        if training.data_on_device:
+            resident_samples.require_plain_fit(model)
+        if request.profile:
+            require_apart(model, splits)
+        if request.resume:
+            snapshots.resume_training(model, request.resume)
+    settings = dataclasses.replace(backend.read_settings(model, training), framework_variables=variables)
+    prepared = Prepared(
+        request=request,
+        journal=journal,
+        ledger=ledger,
+        splits=splits,
+        model=model,
+        resolved=resolved,
+        summary=summarize_model(model, user_code.find_digest(recipe.model)),
+        shares_machine=_shares_machine(request),
+        memory_before_model=memory_before_model,
+        name_counts=name_counts,
+        gpu_addresses=settings.gpu_addresses,
+        num_replicas=num_replicas,
+    )
+    environment = backend.collect_environment()
+    journal.append(
+        "ready",
+        steps_per_epoch=prepared.steps_per_epoch,
+        **plain_fields(
+            placement=dataclasses.replace(
+                with_unused_gpu(resolved.placement, recipe, gpu_facts, environment), num_machines=num_machines
+            ),
+            settings=settings,
+            environment=environment,
+            dataset=_summarize_data(recipe.dataset, splits),
+            model=prepared.summary,
+        ),
+    )
+    ledger.switch("waiting")
+    wait_for_start()
+    ledger.switch(None)
+    return prepared
+
+
+def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:
+    """Loads the real data set, or makes its synthetic stand-in."""
+    if registry.is_code(config.name):
+        return user_code.load_splits(config, data_dir, allows_code=allows_code)
+    module = registry.load("datasets", config.name)
+    options = module.Config(**config.options)
+    if config.data == "synthetic":
+        return synthetic.generate_splits(module.describe(options), seed=seed)
+    splits = module.load_splits(options, data_dir)
+    if not isinstance(splits, Splits):
+        received = type(splits).__name__
+        raise DatasetError(f"data set {config.name}: load_splits must return Splits. Received: {received}.")
+    return splits
+
+
+def _shares_machine(request: RunRequest) -> bool:
+    return count_other_workers(request.member.addresses[0] if request.member else request.run_id) > 0
+
+
+@contextlib.contextmanager
+def _notices_recorded(journal: Journal) -> Iterator[None]:
+    """Writes what is noticed while a model is built to the journal."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", Notice)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, Notice):
+            journal.append("note", text=str(warning.message))
+
+
+def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
+    return DatasetSummary(
+        name=config.name,
+        source=splits.source,
+        synthetic=splits.synthetic,
+        train_samples=splits.train.num_samples,
+        validation_samples=splits.validation.num_samples,
+        cache=splits.cache,
+        digest=user_code.find_digest(config),
+    )
