@@ -33,12 +33,12 @@ from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.stored import Run, list_rows, read_predecessor, read_stored, run_of
 from tfbench.store.named import find_named
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
+from tfbench.store.sweep_log import new_log, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import make_variation, parse_arm
 from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep
-from tfbench.sweeps.plan import check_points, plan_sweep
-from tfbench.sweeps.sweep import make_sweep
+from tfbench.sweeps.plan import plan_sweep
+from tfbench.sweeps.sweep import make_sweep, reopen_sweep
 from tfbench.wording import DEFAULT_STORE
 
 __all__ = ["ComparedRuns", "Run", "Swept", "compare", "load_runs", "read_run", "resume", "resume_sweep", "run", "sweep"]
@@ -223,13 +223,9 @@ def resume_sweep(
         TfbenchError: There is no such sweep, its record is damaged, or another process is at it.
     """
     kept = Store(Path(store))
-    sweep_id = find_sweep(kept, which)
-    plan, _ = read_sweep(kept, sweep_id)
-    if plan.allows_code and not allows_code:
-        raise RecipeError("the sweep calls functions of your own: allow it again with allows_code=True.")
-    check_points(plan)  # its record may be someone else's
-    maker = _open_maker(kept, track, tracking_uri, experiment, find_tracking(kept, sweep_id))
-    return make_sweep(plan, reopened_log(kept, sweep_id), maker, observer or Observer())
+    plan, log, _, before = reopen_sweep(kept, which, allows_code=allows_code)
+    maker = _open_maker(kept, track, tracking_uri, experiment, before)
+    return make_sweep(plan, log, maker, observer or Observer())
 
 
 def compare(
