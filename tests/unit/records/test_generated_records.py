@@ -148,7 +148,7 @@ def test_a_generated_journal_in_the_store_harms_no_other_run(
         try_run(store, path.stem, tfbench)
 
 
-@examples(few=15, many=1000)
+@examples(few=5, many=1000)
 @given(changes=mutations, is_profile=...)
 def test_a_generated_journal_is_imported_whole_or_leaves_no_trace(
     changes: list[Mutation], is_profile: bool, store: Store, tmp_path: Path, tfbench: Cli
