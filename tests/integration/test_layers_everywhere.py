@@ -151,7 +151,7 @@ def test_a_network_of_these_layers_is_the_same_once_saved_and_loaded(child: Fact
     original, loaded = facts["configs"]
     assert loaded == original
     local = next(config for config in loaded if config["name"] == "local")
-    assert (local["filters"], local["kernel_size"], local["padding"], local["activation"]) == (6, 3, "same", "tanh")
+    assert (local["filters"], local["kernel_size"], local["padding"], local["activation"]) == (6, [3, 3], "same", "tanh")
 
 
 def test_the_feed_forward_convolution_really_runs_at_every_step(child: Facts) -> None:
