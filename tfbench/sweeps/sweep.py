@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import DatasetError, TfbenchError
+from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
     ARM_TAG,
@@ -33,7 +34,6 @@ from tfbench.store.briefs import typical_start_seconds
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
-from tfbench.sweeps.observer import SweepObserver
 from tfbench.sweeps.plan import require_back_ends, require_machine_found
 from tfbench.sweeps.tasks import Task, find_results, find_standing
 from tfbench.sweeps.view import try_to_show
@@ -41,9 +41,7 @@ from tfbench.sweeps.view import try_to_show
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
 
 
-def make_sweep(
-    plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker: RunMaker, observer: SweepObserver
-) -> Swept:
+def make_sweep(plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker: RunMaker, observer: Observer) -> Swept:
     """Makes the runs of a sweep that are missing, and sets all of them side by side.
 
     Args:
@@ -66,7 +64,7 @@ def make_sweep(
 
 
 def make_task(
-    plan: SweepPlan, task: Task, maker: RunMaker, observer: SweepObserver, data_dir: str | None = None
+    plan: SweepPlan, task: Task, maker: RunMaker, observer: Observer, data_dir: str | None = None
 ) -> SweepEnd:
     """Makes the runs of a task on this machine that its store does not have yet.
 
@@ -107,7 +105,7 @@ def _refine(log: SweepLog, store: Store) -> bool:
     return bool(values)
 
 
-def run_sweep(log: SweepLog, maker: RunMaker, observer: SweepObserver, of: Sequence[Cell] | None = None) -> SweepEnd:
+def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[Cell] | None = None) -> SweepEnd:
     """Makes the runs of a sweep that it does not have yet.
 
     A run that fails, is killed for memory or time, or is refused is a result like any other; its point is not tried
