@@ -151,7 +151,8 @@ def test_a_network_of_these_layers_is_the_same_once_saved_and_loaded(child: Fact
     original, loaded = facts["configs"]
     assert loaded == original
     local = next(config for config in loaded if config["name"] == "local")
-    assert (local["filters"], local["kernel_size"], local["padding"], local["activation"]) == (6, 3, "same", "tanh")
+    expected = {"filters": 6, "kernel_size": [3, 3], "padding": "same", "activation": "tanh"}
+    assert {key: local[key] for key in expected} == expected
 
 
 def test_the_feed_forward_convolution_really_runs_at_every_step(child: Facts) -> None:

@@ -60,7 +60,8 @@ def _find_foreign(value: Any, *steps: str) -> Iterator[str]:
     elif isinstance(value, str):
         problem = "holds a NUL character, which no path can have." if "\0" in value else ""
     elif isinstance(value, int):
-        problem = "" if value in _INTEGERS else "holds an integer of more than 64 bits."
+        received = f" Received: {value}." if value.bit_length() < 256 else ""
+        problem = "" if value in _INTEGERS else f"holds an integer of more than 64 bits.{received}"
     elif isinstance(value, float):
         problem = "" if math.isfinite(value) else f"must be a finite number. Received: {value}."
     elif value is not None:

@@ -393,7 +393,8 @@ def test_refuses_what_cannot_be_an_argument_of_a_function(tmp_path: Path) -> Non
     [
         ("inf", "must be a finite number. Received: inf."),
         ("2024-05-01", "must be a string, number, boolean, or an array or table of such. Received: 2024-05-01."),
-        ("9223372036854775808", "holds an integer of more than 64 bits."),
+        ("9223372036854775808", "holds an integer of more than 64 bits. Received: 9223372036854775808."),
+        ("0x" + "f" * 5000, "holds an integer of more than 64 bits."),
         ('"a\\u0000"', "holds a NUL character, which no path can have."),
         ("[" * 40 + "]" * 40, "holds arrays or tables of more than 32 levels."),
     ],
