@@ -74,12 +74,12 @@ def with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
 def make_other_worker(request: "RunRequest", measuring: Measuring) -> "ExitCode":
     """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
     from tfbench.records.members import member_path
+    from tfbench.records.observer import Observer
     from tfbench.runs.maker import RunMaker, choose_place
-    from tfbench.runs.observer import SilentObserver
 
     store, index = measuring.store, request.member.index if request.member else 0
     maker = RunMaker(store, choose_place(store, tracking_uri=None, experiment=None), None)
-    outcome = maker.make(request, SilentObserver())
+    outcome = maker.make(request, Observer())
     status, end, num_workers = outcome.result.status, outcome.result.exit, request.recipe.distribution.num_workers
     reason, journal = end.reason if end else "", member_path(store.journal_path(request.run_id), index)
     if measuring.as_json:

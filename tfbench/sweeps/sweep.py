@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import DatasetError, RecipeError, TfbenchError
+from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
     ARM_TAG,
@@ -35,7 +36,6 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log, read_sweep, reopened_log
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
-from tfbench.sweeps.observer import SweepObserver
 from tfbench.sweeps.plan import check_points, require_back_ends, require_machine_found
 from tfbench.sweeps.tasks import Task, find_results, find_standing
 from tfbench.sweeps.view import try_to_show
@@ -87,9 +87,7 @@ def require_allowed_again(plan: SweepPlan, *, allows_code: bool) -> None:
         raise RecipeError("the sweep calls functions of your own: allow it again with --allow-code (allows_code=True).")
 
 
-def make_sweep(
-    plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker: RunMaker, observer: SweepObserver
-) -> Swept:
+def make_sweep(plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker: RunMaker, observer: Observer) -> Swept:
     """Makes the runs of a sweep that are missing, and sets all of them side by side.
 
     Args:
@@ -112,7 +110,7 @@ def make_sweep(
 
 
 def make_task(
-    plan: SweepPlan, task: Task, maker: RunMaker, observer: SweepObserver, data_dir: str | None = None
+    plan: SweepPlan, task: Task, maker: RunMaker, observer: Observer, data_dir: str | None = None
 ) -> SweepEnd:
     """Makes the runs of a task on this machine that its store does not have yet.
 
@@ -153,7 +151,7 @@ def _refine(log: SweepLog, store: Store) -> bool:
     return bool(values)
 
 
-def run_sweep(log: SweepLog, maker: RunMaker, observer: SweepObserver, of: Sequence[Cell] | None = None) -> SweepEnd:
+def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[Cell] | None = None) -> SweepEnd:
     """Makes the runs of a sweep that it does not have yet.
 
     A run that fails, is killed for memory or time, or is refused is a result like any other; its point is not tried

@@ -13,13 +13,13 @@ from fake_runs import FakeMaker, FakeRuns
 from journals import write_journal
 from sweeps import TWO_ARMS, build_cell_result, build_plan
 from tfbench.errors import DatasetError, RecipeError, TrackingError
+from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit
 from tfbench.records.sweep import CellResult, SweepPlan, list_cells
 from tfbench.runs.endings import deduce_exit
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep, reopened_log
 from tfbench.sweeps.arguments import parse_arm
-from tfbench.sweeps.observer import SilentSweepObserver
 from tfbench.sweeps.sweep import make_sweep, make_task
 from tfbench.sweeps.tasks import (
     find_results,
@@ -35,7 +35,7 @@ PLAN = build_plan()  # cells 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
 
 
 def make_here(store: Store, runs: FakeRuns, number: int, plan: SweepPlan = PLAN, **fields: Any) -> Any:
-    return make_task(plan, find_task(plan, number), FakeMaker(store, runs), SilentSweepObserver(), **fields)
+    return make_task(plan, find_task(plan, number), FakeMaker(store, runs), Observer(), **fields)
 
 
 def leave_run(store: Store, number: int, host: str = HERE, later: float = 0.0, **fields: Any) -> str:
@@ -173,7 +173,7 @@ def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_
         (0, 1, 2, 4, 5), "FINISHED"
     )
     runs = FakeRuns(100.0)
-    swept = make_sweep(PLAN, reopened_log(store, "abc"), FakeMaker(store, runs), SilentSweepObserver())
+    swept = make_sweep(PLAN, reopened_log(store, "abc"), FakeMaker(store, runs), Observer())
     assert [request.tags["tfbench.point"] for request in runs.requests] == [
         "1"
     ] * 4  # as a whole, and nothing of task 0
