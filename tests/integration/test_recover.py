@@ -524,6 +524,39 @@ def test_a_run_without_an_end_is_exported_with_a_warning_and_left_by_an_import(s
     assert not (tmp_path / "other").exists()
 
 
+UNTRUE = [
+    (b'"num_parameters":', b'"num_parameters":1' + b"0" * 400, "a number is larger than any of a run"),
+    (b'"time":', b'"time":"x","y":', "it does not begin with a request"),
+    (b'"epoch_seconds":', b'"epoch_seconds":-', "epoch.epoch.epoch_seconds: must be greater than or equal to 0"),
+    (b'"epoch_seconds":', b'"epoch_seconds":NaN,"x":', "a number is larger than any of a run"),
+    (b'"created":17', b'"created":1e300,"x":17', "a number is larger than any of a run"),
+    (b'"steps_per_epoch":30', b'"steps_per_epoch":"x"', "ready.steps_per_epoch: must be a valid integer"),
+    (b'"pid":', b'"pid":-', "worker.pid: must be greater than or equal to 0"),
+    (b'"name":"mlp-', b'"name":{},"x":"mlp-', "request.name: must be a valid string. Received: {}"),
+    (b'"tags":{}', b'"tags":{"a":1}', "request.tags.a: must be a valid string. Received: 1"),
+    (b'"tags":{}', b'"tags":{"a":"' + b"x" * 1_000_001 + b'"}', "a text has 1,000,001 characters"),
+    (b'"status":"FINISHED"', b'"status":"DONE"', "exit.status: must be one of RUNNING, FINISHED, FAILED, KILLED"),
+    (b'"recipe":{"recipe":', b'"recipe":5,"x":{"recipe":', "request.recipe: must be a table. Received: 5"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), UNTRUE, ids=[message for _, _, message in UNTRUE])
+def test_a_field_that_is_not_what_tfbench_writes_is_named(
+    store: Store, tmp_path: Path, old: bytes, new: bytes, message: str
+) -> None:
+    data = write_journal(store, build_sized_result(0)).read_bytes()
+    assert old in data
+    file = tmp_path / "bad.jsonl"
+    file.write_bytes(data.replace(old, new, 1))
+    other = tmp_path / "other"
+    result = invoke("import", str(file), "--store", str(other))
+    assert result.exit_code == 2
+    assert str(result.exception).startswith(f"{file}: ")
+    assert message in str(result.exception)
+    assert len(str(result.exception)) < 500
+    assert not other.exists()
+
+
 def test_a_half_written_line_after_the_end_of_a_run_is_no_loss_to_whoever_imports_it(
     store: Store, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ import base64
 import csv
 import html as escaping
 import io
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -159,25 +159,6 @@ class Section:
     plots: tuple[Plot, ...] = ()
     code: str = ""  # commands, or a file, as they are to be copied
     is_folded: bool = False  # on a page
-
-
-def table_of(
-    header: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] = (), drop: Sequence[str] = ()
-) -> Table:
-    """Returns a table of texts; columns stand to the right, but for those that `left` names.
-
-    Args:
-        header: Names of the columns.
-        rows: Texts.
-        left: Columns that stand to the left.
-        drop: Columns that may be hidden, the least important first.
-    """
-    ranks = {name: len(drop) - place for place, name in enumerate(drop)}
-    columns = tuple(
-        Column(str(place), name, align="left" if name in left else "right", rank=ranks.get(name, 0))
-        for place, name in enumerate(header)
-    )
-    return Table("", columns, [dict(zip(map(str, range(len(header))), row, strict=True)) for row in rows])
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Table:

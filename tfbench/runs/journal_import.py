@@ -1,9 +1,11 @@
-"""Journals from elsewhere, copied into a store."""
+"""Journals from elsewhere: all are read, and what is made of runs is made of them, before one is copied."""
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records import lines
@@ -11,11 +13,16 @@ from tfbench.records.events import Requested, class_of
 from tfbench.records.journal import describe, replay
 from tfbench.records.run import RunResult
 from tfbench.records.whole_files import replacing
+from tfbench.report.run.run_document import run_document
 from tfbench.runs.recovery import RecoveredRun, locked, recover
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
+from tfbench.tracking import fields
 from tfbench.tracking.tracker import MakeTracker
 
+_MAX_INTEGER = 2**63 - 1  # that MLflow's database can hold
+_MAX_FLOAT = 1e150  # whose square is finite
+_MAX_TEXT = 1_000_000  # characters; a traceback has thousands
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
 
@@ -36,7 +43,7 @@ def import_journals(
     Raises:
         TrackingError: A file is no whole journal, or the store cannot be written to.
     """
-    found = [_read(path) for path in paths]
+    found = [_read_run(path) for path in paths]
     for result in found:
         store.journal_path(result.request.run_id)  # refuses an id that would lead out of the store
     known = set(store.run_ids())
@@ -70,24 +77,43 @@ def _copy(path: Path, run_id: str, store: Store, state: TrackingState) -> None:
         raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error
 
 
-def _read(path: Path) -> RunResult:
-    """Reads a journal, of which figures can be made.
+def _read_run(path: Path) -> RunResult:
+    """Reads a journal that anybody may have written, and makes, for a trial, what will be made of it but for pictures.
 
     Raises:
-        TrackingError: It cannot be read, or is no journal of a run.
+        TrackingError: It cannot be read, is no journal of a run, or nothing can be made of what it holds.
     """
     try:
         records = lines.read_file(path)
         if not records or class_of(records[0]) is not Requested:
-            raise TrackingError("is no tfbench journal: it does not begin with a request.")
+            raise TrackingError("is no tfbench journal: it does not begin with a request")
+        _require_bounded(records)
         result = replay(records)
         if result.request.member and result.request.member.index:
-            raise TrackingError("is another worker's than the first, whose journal is the run's: import that.")
-        summarize_run(result)
+            raise TrackingError("is another worker's than the first, whose journal is the run's: import that")
+        summary = summarize_run(result)
+        make_brief(result, summary, journal_bytes=0)
+        json.dumps(run_document(result, summary, None), allow_nan=False)
+        fields.params(result)
+        fields.tags(result, summary)
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
     except TrackingError as error:
-        raise TrackingError(f"{path}: {error}") from error
+        raise TrackingError(f"{path}: {error}. It was not imported.") from error
     except Exception as error:  # anything may be in a file
-        raise TrackingError(f"{path}: is damaged: {describe(error)}") from error
+        raise TrackingError(f"{path}: is damaged: {describe(error)} It was not imported.") from error
     return result
+
+
+def _require_bounded(value: object) -> None:
+    """Raises ValueError if a number or a text is beyond all that a run has."""
+    match value:
+        case dict() | list():
+            for inner in value.values() if isinstance(value, dict) else value:
+                _require_bounded(inner)
+        case str() if len(value) > _MAX_TEXT:
+            raise ValueError(f"a text has {len(value):,} characters, more than {_MAX_TEXT:,}.")
+        case int() | float() if not -_MAX_FLOAT <= value <= _MAX_FLOAT or (
+            isinstance(value, int) and abs(value) > _MAX_INTEGER
+        ):
+            raise ValueError("a number is larger than any of a run.")

@@ -37,7 +37,7 @@ from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.plan import check_points, require_back_ends, require_machine_found
-from tfbench.sweeps.tasks import Task, find_results, find_standing
+from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_refused
 from tfbench.sweeps.view import try_to_show
 
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
@@ -207,6 +207,8 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[C
     def tell(run: SeriesRun) -> None:
         result = CellResult(cell=cell.number, outcome="REFUSED", reason=run.refusal, seconds=run.seconds)
         if run.outcome is None:
+            if of is not None:
+                keep_refused(maker.store, run.request, run.refusal)
             end(result)
         elif not run.outcome.was_interrupted or run.is_finished:  # half a run is made again when the sweep goes on
             found = run.outcome.result.exit

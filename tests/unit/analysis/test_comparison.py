@@ -178,12 +178,12 @@ def test_the_table_is_the_same_in_every_format() -> None:
         "±0.00%",
         "50.25",
         "±0.00%",
-        "0.50",
+        "0.50x",
         "[0.50,",
         "0.50]",
         "-",
     ]
-    assert second.split()[-4:] == ["2.00", "[2.00,", "2.00]", "+"]
+    assert second.split()[-4:] == ["2.00x", "[2.00,", "2.00]", "+"]
     markdown = comparison_table(found).markdown()
     assert markdown[1] == "| --- | --- | --- | --- | --- |"
     assert markdown[2].startswith("| 32 | 1,000 | 100.5 ± 0.00 % |")
@@ -342,7 +342,7 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
     speedup = found.rows[-1].entries[MIRRORED].speedup
     assert speedup is not None
     assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
-    assert comparison_table(found).text(200)[-1].endswith("1.05 [1.00, 1.11] ~")
+    assert comparison_table(found).text(200)[-1].endswith("1.05x [1.00, 1.11] ~")
     assert find_verdict(found) == (
         f"{MIRRORED} and {DEFAULT} show no measurable difference at 9 of 10 batch sizes: 0.99x. {MIRRORED} may differ "
         "at batch 4096: 1.05x [1.00, 1.11], not significant among 10 comparisons.",

@@ -66,9 +66,8 @@ def test_a_limited_run_is_compared_by_the_epoch_that_its_speed_makes() -> None:
     (match,) = match_references(compared(brief(60_000 / 11.2), keys=[BATCH]))
     (pair,) = match.pairs
     assert (pair.ours, pair.theirs, pair.ratio) == pytest.approx((11.2, 6.5933, 0.5887), rel=1e-4)
-    assert describe_pair(pair) == (
-        f"{DEFAULT}, global_batch_size=32 on Example CPU 3000: s an epoch: ours 11.2 without validation, theirs 6.59 "
-        "-> 0.59 x their speed"
+    assert describe_pair(match.reference, pair) == (
+        f"{DEFAULT}, global_batch_size=32 on Example CPU 3000: 0.59x Old CPU, cpu (11.2 vs 6.59 s per epoch)"
     )
     assert describe_match(match) == "comparable in s an epoch, but for hardware and software"
 
@@ -101,7 +100,7 @@ def test_samples_a_second_are_compared_as_they_are() -> None:
     (match,) = match_references(compared(brief(1464.0, references=[reference])))
     (pair,) = match.pairs
     assert (pair.name, pair.ratio) == ("samples_per_second", 4.0)
-    assert describe_pair(pair).endswith("samples/s: ours 1,464, theirs 366 -> 4.00 x their speed")
+    assert describe_pair(match.reference, pair).endswith(": 4.00x Old GPU, 1 gpu (1,464 vs 366 samples/s)")
     assert describe_match(match) == "comparable in samples/s, but for hardware and software"
 
 
@@ -190,8 +189,7 @@ def test_references_stand_beside_in_every_format() -> None:
     unverified = {"hardware": "Old | GPU", "devices": "1 gpu", "verified": False, "figures": {"val_accuracy": 0.9802}}
     found = compared(brief(60_000 / 11.2, references=[CHAINER, unverified]), keys=[BATCH])
     assert short(found) == [
-        f"- Old CPU, cpu: {DEFAULT}, global_batch_size=32 on Example CPU 3000: s an epoch: ours 11.2 without "
-        "validation, theirs 6.59 -> 0.59 x their speed",
+        f"- {DEFAULT}, global_batch_size=32 on Example CPU 3000: 0.59x Old CPU, cpu (11.2 vs 6.59 s per epoch)",
         DISCLAIMER,
         "1 published result, not comparable: no speed was published",
     ]
@@ -199,7 +197,7 @@ def test_references_stand_beside_in_every_format() -> None:
     assert section is not None
     shown = "\n".join(markdown([section]))
     assert "| 20 | 131.866 |  | Old CPU, cpu | comparable in s an epoch, but for hardware and software |" in shown
-    assert "theirs 6.59 -> 0.59 x their speed" in shown and DISCLAIMER in shown
+    assert "0.59x Old CPU, cpu (11.2 vs 6.59 s per epoch)" in shown and DISCLAIMER in shown
     *_, first, second = csv.DictReader(io.StringIO(comparison_records(found).csv()))
     assert (first["arm"], first["status"], first[BATCH]) == ("published: Old CPU, cpu", "PUBLISHED", "32")
     assert float(first["samples_per_second"]) == pytest.approx(60_000 / 6.5933)

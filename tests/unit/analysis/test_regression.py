@@ -49,7 +49,7 @@ def test_a_slow_down_beyond_chance_is_a_regression() -> None:
     expected = stats.ttest_ind(np.log(scaled(0.95).samples_per_second), np.log(BASE), equal_var=False)
     assert (done.judgement, done.speedup.ratio) == ("regression", pytest.approx(0.95))
     assert (done.speedup.low, done.speedup.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
-    assert judgement_sentence(done) == "regression: 5.0 % slower than the baseline (95 %: 3.9 to 6.1 %)"
+    assert judgement_sentence(done) == "regression: 0.95x [0.94, 0.96] of the baseline's speed"
 
 
 def test_a_regression_is_measurably_beyond_the_limit() -> None:
@@ -88,9 +88,8 @@ def test_how_sessions_differ_counts_beside_how_their_runs_do() -> None:
 @pytest.mark.parametrize(
     ("factor", "judgement", "sentence"),
     [
-        (1.05, "faster", "faster: 5.0 % faster than the baseline (95 %: 3.8 to 6.2 %)"),
-        (3.07, "faster", "faster: 3.07 times as fast as the baseline (95 %: 3.03 to 3.11 times)"),
-        (0.995, "no measurable difference", "no measurable difference: 0.50 % slower than the baseline (95 %: 1.6 %"),
+        (1.05, "faster", "faster: 1.05x [1.04, 1.06] of the baseline's speed"),
+        (0.995, "no measurable difference", "no measurable difference: 0.99x ["),
     ],
 )
 def test_what_is_no_regression_is_said_with_its_figures(factor: float, judgement: str, sentence: str) -> None:
@@ -101,7 +100,7 @@ def test_what_is_no_regression_is_said_with_its_figures(factor: float, judgement
 def test_what_scatters_too_widely_is_not_told_as_no_difference() -> None:
     done = judge(build_sample(100.0, 10.0, 60.0), build_sample(90.0, 20.0, 15.0, group="now"))
     assert done.judgement == "no measurable difference"
-    assert judgement_sentence(done).startswith("cannot tell: 23 % slower")
+    assert judgement_sentence(done).startswith("cannot tell: 0.77x [")
 
 
 def test_single_runs_are_not_judged() -> None:
@@ -227,7 +226,7 @@ def test_a_check_begins_with_its_judgement() -> None:
     other = build_environment(hostname="other", gpus=(Gpu(name="A GPU", driver="550.1"),))
     done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other))
     assert text(check_sections(done, "baseline.json", 2, ["2 of 5 runs: the machine swapped."]), 200) == [
-        "no measurable difference: 0.00 % faster than the baseline (95 %: 1.1 % slower to 1.2 % faster)",
+        "no measurable difference: 1.00x [0.99, 1.01] of the baseline's speed",
         "  Check       test against baseline.json of 2023-11-14 22:13 UTC",
         "  Baseline    100 samples/s ± 0.98 %, 5 processes",
         "  Now         100 samples/s ± 0.98 %, 5 processes, group now",

@@ -89,7 +89,7 @@ def test_speeds_divided_are_the_speed_up_beside_them() -> None:
     assert one.step_seconds / 2 / two.step_seconds == pytest.approx(two.efficiency.value)
     rows = [line.split() for line in scaling_table(found).text(200)[1:3]]
     first, second = (float(row[2].replace(",", "")) for row in rows)
-    assert f"{second / first:.2f}" in rows[1]
+    assert f"{second / first:.2f}x" in rows[1]
 
 
 @pytest.mark.parametrize("is_weak", [False, True])
@@ -233,7 +233,7 @@ def test_the_table_has_a_row_a_number_of_replicas() -> None:
     lines = scaling_table(scaling_of(STRONG)).text(120)
     assert " ".join(lines[0].split()) == ("replicas batch samples/s speed-up efficiency step vs ideal exchanged input")
     assert " ".join(lines[1].split()) == "1 96 960 ± 0.00 % 100 % 100 ms 25 %"
-    assert " ".join(lines[3].split()) == "4 24 1,920 ± 0.00 % 2.00 [2.00, 2.00] + 50 % 50 ms +25 ms 1 MiB 25 %"
+    assert " ".join(lines[3].split()) == "4 24 1,920 ± 0.00 % 2.00x [2.00, 2.00] + 50 % 50 ms +25 ms 1 MiB 25 %"
     assert max(map(len, lines)) <= 120
     weak = scaling_table(scaling_of({1: 480.0, 2: 768.0}, is_weak=True, headroom=None)).text(120)
     assert "input" not in weak[0]
@@ -322,7 +322,7 @@ def test_the_report_has_the_table_and_says_which_scaling_it_is() -> None:
     assert f"<dt>scaling</dt><dd>{title}</dd>" in text
     assert "<h2>Scaling</h2>" in text
     assert ">80 %</td>" in text
-    assert '<td class="faster" data-name="speed-up">1.60 [1.60, 1.60] +</td>' in text
+    assert '<td class="faster" data-name="speed-up">1.60x [1.60, 1.60] +</td>' in text
 
 
 def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_an_arm() -> None:

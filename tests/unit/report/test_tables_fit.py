@@ -51,7 +51,7 @@ def test_a_comparison_fits(golden: Golden, num_arms: int, width: int) -> None:
 def test_what_does_not_fit_in_any_way_stands_below_each_other() -> None:
     lines = comparison_table(compared(3)).text(40)
     assert max(map(len, lines)) <= 40
-    assert any(line.startswith("  C vs A: 2.34 [") for line in lines)
+    assert any(line.startswith("  C vs A: 2.34x [") for line in lines)
 
 
 def test_a_message_is_wrapped_between_words_and_its_commands_stay_whole() -> None:

@@ -121,8 +121,7 @@ def t_quantile(degrees_of_freedom: float) -> float:
 
 
 def _mean_and_half_width(values: Sequence[float]) -> tuple[float, float]:
-    num = len(values)
-    return statistics.fmean(values), t_quantile(num - 1) * statistics.stdev(values) / math.sqrt(num)
+    return statistics.fmean(values), estimate(values).times(1 / len(values)).half_width
 
 
 def _log(value: float) -> float:
@@ -161,6 +160,15 @@ class Estimate:
 
     variance: float
     degrees_of_freedom: float
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval, by Student's t."""
+        return t_quantile(self.degrees_of_freedom) * math.sqrt(self.variance)
+
+    def times(self, weight: float) -> "Estimate":
+        """Returns the variance of a mean, or of another weighted value."""
+        return Estimate(self.variance * weight, self.degrees_of_freedom)
 
 
 UNKNOWN = Estimate(0.0, 0.0)

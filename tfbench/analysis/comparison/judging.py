@@ -38,7 +38,6 @@ from tfbench.analysis.comparison.intervals import (
     holm,
     log_ratios,
     merge_estimates,
-    t_quantile,
 )
 from tfbench.analysis.comparison.speedup import ALPHA, Judgement, Speedup
 
@@ -214,7 +213,7 @@ def _add(terms: Sequence[tuple[Estimate, float]]) -> Estimate:
     """Returns the sum of estimates times weights, with the degrees of freedom that Welch gives it."""
     if not all(known.degrees_of_freedom for known, _ in terms):
         return UNKNOWN
-    shares = [(known.variance * weight, known.degrees_of_freedom) for known, weight in terms]
+    shares = [(known.times(weight).variance, known.degrees_of_freedom) for known, weight in terms]
     total = sum(share for share, _ in shares)
     spent = sum(share**2 / degrees for share, degrees in shares)
     return Estimate(total, total**2 / spent if spent else sum(degrees for _, degrees in shares))
@@ -276,5 +275,4 @@ def _describe(difference: _Difference, errors: _Known, adjusted: float | None, n
 
 def _widest(errors: Iterable[Estimate]) -> tuple[float, float]:
     """Returns half of the widest interval that estimates of one variance give, and its degrees of freedom."""
-    widths = [(t_quantile(one.degrees_of_freedom) * math.sqrt(one.variance), one.degrees_of_freedom) for one in errors]
-    return max(widths, key=lambda width: width[0])
+    return max(((one.half_width, one.degrees_of_freedom) for one in errors), key=lambda width: width[0])

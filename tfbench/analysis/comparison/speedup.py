@@ -77,3 +77,8 @@ class Speedup:
         others = ", the scatter of the other settings" if self.uses_other_settings else ""
         known = f"{what}{others}; {self.degrees_of_freedom:.3g} degrees of freedom"
         return f"Student's t on the logarithms of the {known}"
+
+
+def describe_ratio(one: Speedup) -> str:
+    """Returns "0.68x [0.59, 0.77]", the ratio alone where it has no interval."""
+    return f"{one.ratio:.2f}x" + ("" if one.low is None or one.high is None else f" [{one.low:.2f}, {one.high:.2f}]")

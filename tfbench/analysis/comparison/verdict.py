@@ -11,7 +11,7 @@ from tfbench.analysis.comparison.fastest import Standing, find_standings
 from tfbench.analysis.comparison.machines import machine_sentences, place_sentences
 from tfbench.analysis.comparison.names import describe_block, describe_where, name_setups, settings_noun
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
-from tfbench.analysis.comparison.speedup import Finding, Speedup
+from tfbench.analysis.comparison.speedup import Finding, Speedup, describe_ratio
 from tfbench.recipe.abilities import title_of
 from tfbench.records.sweep import AGAIN
 from tfbench.wording import count, describe_span, join_words
@@ -83,7 +83,7 @@ def _by_chance(comparison: Comparison) -> str:
     if not (known := [(row, one) for row, one in found if one.low is not None]):
         return "Not judged: two rounds are needed (--repeats 3)."
     row, most = max(known, key=lambda place: abs(math.log(place[1].ratio)))
-    text = f"By chance alone, speeds differ by up to {_interval(most)}{describe_where([row], comparison)}"
+    text = f"By chance alone, speeds differ by up to {describe_ratio(most)}{describe_where([row], comparison)}"
     wrong = [row for row, one in known if one.judgement in ("faster", "slower")]
     text += f"; judged different from itself{describe_where(wrong, comparison) if wrong else ': nothing'}."
     is_noisy = any(one.is_too_noisy for _, one in known)
@@ -111,7 +111,7 @@ def _of_arm(
                 base=base,
                 where=describe_where([row for row, _ in places], comparison),
                 ratio=_ratios([one for _, one in places]) + (scaling.describe_efficiency(arm) if scaling else ""),
-                short=describe_ratios([one.ratio for _, one in places]),
+                short=_span([one for _, one in places]),
                 open=f"{low:.2f}x to {high:.2f}x",
             )
         )
@@ -296,15 +296,9 @@ def _unequal(comparison: Comparison) -> Iterator[str]:
 
 def _ratios(found: Sequence[Speedup]) -> str:
     """Returns "0.68x [0.59, 0.77]" of one setting, "0.50x to 0.67x" of several."""
-    return _interval(found[0]) if len(found) == 1 else describe_ratios([one.ratio for one in found])
+    return describe_ratio(found[0]) if len(found) == 1 else _span(found)
 
 
-def describe_ratios(ratios: Sequence[float]) -> str:
-    """Returns "0.50x to 0.67x", or one of them where they do not differ."""
-    low, high = f"{min(ratios):.2f}x", f"{max(ratios):.2f}x"
+def _span(found: Sequence[Speedup]) -> str:
+    low, high = (f"{end(one.ratio for one in found):.2f}x" for end in (min, max))
     return low if low == high else f"{low} to {high}"
-
-
-def _interval(one: Speedup) -> str:
-    interval = "" if one.low is None or one.high is None else f" [{one.low:.2f}, {one.high:.2f}]"
-    return f"{one.ratio:.2f}x{interval}"

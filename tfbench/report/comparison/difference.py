@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from tfbench.analysis.comparison.difference import SPEED_METRIC, ResultDifference, RunDifference, Side
 from tfbench.recipe.abilities import title_of
-from tfbench.report.comparison.speeds import change_text
 from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
 
@@ -44,7 +43,7 @@ def describe_speed(difference: RunDifference) -> str:
     if speed is None or speed.ratio is None:
         return ""
     return (
-        f"{SPEED_METRIC}: B is {change_text(speed.ratio, 'A')}. Not judged: two single runs do not show what chance "
+        f"{SPEED_METRIC}: B is {speed.ratio:.3g}x as fast as A. Not judged: two single runs do not show what chance "
         "does. Measure both in a sweep, in two rounds or more."
     )
 

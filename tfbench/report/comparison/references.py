@@ -25,9 +25,7 @@ def reference_section(comparison: Comparison, *, is_full: bool = True) -> Sectio
     """
     matches = match_references(comparison)
     shown = [match for match in matches if match.pairs or is_full]
-    sentences = [
-        f"- {name_reference(match.reference)}: {describe_pair(pair)}" for match in shown for pair in match.pairs
-    ]
+    sentences = [f"- {describe_pair(match.reference, pair)}" for match in shown for pair in match.pairs]
     sentences += [DISCLAIMER] if sentences else []
     if left_out := [match for match in matches if match not in shown]:
         reasons = list(dict.fromkeys(map(describe_match, left_out)))
@@ -76,13 +74,11 @@ def describe_match(match: ReferenceMatch) -> str:
     return f"comparable in {' and '.join(_list_kinds(match))}, but for hardware and software"
 
 
-def describe_pair(pair: FigurePair) -> str:
-    """Returns our figure beside the published one, with what it is of and the ratio of the speeds."""
+def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
+    """Returns what a published figure is held against, and how that compares."""
     label = ", ".join(part for part in (pair.arm, describe_setting(pair.setting)) if part)
     label += f" on {'; '.join(pair.hardware)}" if pair.hardware else ""
-    without = " without validation" if pair.name == "epoch_seconds" else ""
-    figures = f"ours {format_figure(pair.ours)}{without}, theirs {format_figure(pair.theirs)}"
-    return f"{label}: {UNITS[pair.name]}: {figures} -> {format_ratio(pair.ratio)} x their speed"
+    return f"{label}: {describe_ratio(reference, pair)}"
 
 
 def describe_ratio(reference: Mapping[str, Any], pair: FigurePair) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
-from tfbench.report.comparison.speeds import change_text, interval_text, with_interval
+from tfbench.analysis.comparison.speedup import describe_ratio
+from tfbench.report.comparison.speeds import with_interval
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_speed
 from tfbench.report.table import Section, facts, warnings
@@ -41,13 +42,13 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, caution
 
 
 def judgement_sentence(check: RegressionCheck) -> str:
-    """Returns, for example, "regression: 9.0 % slower than the baseline (95 %: 7.9 to 10.1 %)".
+    """Returns, for example, "regression: 0.91x [0.90, 0.92] of the baseline's speed".
 
     Where even a large slow-down would have passed, it says so instead of "no measurable difference".
     """
-    change = f"{change_text(check.speedup.ratio, 'the baseline')}{interval_text(check.speedup)}"
+    change = f"{describe_ratio(check.speedup)} of the baseline's speed"
     if check.is_blind and check.judgement in ("no measurable difference", "slower"):
-        return f"cannot tell: {change}; more runs tell more: --repeats {2 * check.current.num}"
+        return f"cannot tell: {change}. Try --repeats {2 * check.current.num}."
     limit = f", not measurably by more than {100 * check.fail_above:g} %" if check.judgement == "slower" else ""
     return f"{check.judgement}{limit}: {change}"
 

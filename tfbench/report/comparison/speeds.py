@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.intervals import Interval
-from tfbench.analysis.comparison.speedup import Speedup
+from tfbench.analysis.comparison.speedup import Speedup, describe_ratio
 from tfbench.records.sweep import BATCH_KEY
 from tfbench.report.formats import format_speed
 from tfbench.wording import format_share
@@ -19,7 +19,6 @@ _MEANINGS = {
     SUGGESTED: "hint",
     MARKS["not judged"]: "not judged (one run)",
 }
-_MANY = 2.0  # times the speed, from which on nobody thinks in per cent
 _USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
 
@@ -55,51 +54,16 @@ def with_interval(text: str, interval: Interval | None) -> str:
 
 
 def speedup_text(entry: Entry) -> str:
-    """Returns "1.62 [1.58, 1.66] +"; "" for the baseline."""
+    """Returns "1.62x [1.58, 1.66] +"; "" for the baseline."""
     speedup = entry.speedup
     if speedup is None:
         return "unequal" if entry.unequal else ""
-    interval = (
-        f" [{speedup.low:.2f}, {speedup.high:.2f}]" if speedup.low is not None and speedup.high is not None else ""
-    )
-    return f"{speedup.ratio:.2f}{interval} {mark(speedup)}"
+    return f"{describe_ratio(speedup)} {mark(speedup)}"
 
 
 def mark(speedup: Speedup) -> str:
     """Returns the sign that stands for what may be said of a speed-up."""
     return SUGGESTED if speedup.is_suggested else MARKS[speedup.finding]
-
-
-def change_text(ratio: float, other: str) -> str:
-    """Returns "5.3 % slower than A" or "2.0 % faster than A"; from twice the speed on "3.07 times as fast as A"."""
-    return f"{_times(ratio)} times as fast as {other}" if ratio >= _MANY else f"{_share_text(ratio)} than {other}"
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"
-
-
-def _share_text(ratio: float) -> str:
-    return f"{format_share(1 - ratio)} slower" if ratio < 1 else f"{format_share(ratio - 1)} faster"
-
-
-def interval_text(speedup: Speedup) -> str:
-    """Returns " (95 %: 3.9 to 6.7 %)" where both ends are slower, or both faster; otherwise says which is which.
-
-    What is told as a multiple has an interval of multiples: " (95 %: 2.9 to 3.2 times)".
-    """
-    low, high = speedup.low, speedup.high
-    if low is None or high is None:
-        return ""
-    if speedup.ratio >= _MANY:
-        between = f"{_times(low)} to {_times(high)} times"
-    elif low > 1:
-        between = f"{format_share(low - 1).removesuffix(' %')} to {format_share(high - 1)}"
-    elif high < 1:
-        between = f"{format_share(1 - high).removesuffix(' %')} to {format_share(1 - low)}"
-    else:
-        between = f"{_share_text(low)} to {_share_text(high)}"
-    return f" ({100 * speedup.confidence:g} %: {between})"
 
 
 def short_key(key: str) -> str:
