@@ -205,7 +205,7 @@ def test_cautions_stand_once_with_the_number_of_runs_that_have_them() -> None:
     cautions = [["unsteady: steps spread by 5.5 %", "synthetic data"], ["unsteady: steps spread by 12 %"], []]
     runs = [build_brief(run_id=str(number), cautions=listed) for number, listed in enumerate(cautions)]
     page = Page(render_report(contents_of(compare(runs))))
-    assert "in 2 of 3 runs: unsteady: steps spread by 5.5 %" in page.texts["li"]
+    assert "2 of 3 runs: unsteady: steps spread by 5.5 %" in page.texts["li"]
     assert "None of the runs has one." in Page(render_report(contents_of())).texts["li"]
 
 
