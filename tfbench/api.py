@@ -25,21 +25,20 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
+from tfbench.records.observer import Observer
 from tfbench.records.settings import MachineSettings
 from tfbench.runs.limits import RunLimits
 from tfbench.runs.maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
-from tfbench.runs.observer import RunObserver, SilentObserver
 from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.stored import Run, list_rows, read_predecessor, read_stored, run_of
 from tfbench.store.named import find_named
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
+from tfbench.store.sweep_log import new_log, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import make_variation, parse_arm
 from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep
-from tfbench.sweeps.observer import SilentSweepObserver, SweepObserver
-from tfbench.sweeps.plan import check_points, plan_sweep
-from tfbench.sweeps.sweep import make_sweep
+from tfbench.sweeps.plan import plan_sweep
+from tfbench.sweeps.sweep import make_sweep, reopen_sweep
 from tfbench.wording import DEFAULT_STORE
 
 __all__ = ["ComparedRuns", "Run", "Swept", "compare", "load_runs", "read_run", "resume", "resume_sweep", "run", "sweep"]
@@ -63,7 +62,7 @@ def run(
     track: bool = True,
     tracking_uri: str | None = None,
     experiment: str | None = None,
-    observer: RunObserver | None = None,
+    observer: Observer | None = None,
 ) -> Run:
     """Measures one run of a recipe in a process of its own, as `tfbench run` does.
 
@@ -90,7 +89,7 @@ def run(
     values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, synthetic=synthetic)
     request = load_request(str(recipe), values=values, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code)
     maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
-    return run_of(maker.make(request, observer or SilentObserver(), limits or RunLimits()), maker.store)
+    return run_of(maker.make(request, observer or Observer(), limits or RunLimits()), maker.store)
 
 
 def resume(
@@ -105,7 +104,7 @@ def resume(
     track: bool = True,
     tracking_uri: str | None = None,
     experiment: str | None = None,
-    observer: RunObserver | None = None,
+    observer: Observer | None = None,
 ) -> Run:
     """Goes on from the newest snapshot of an earlier run, as `tfbench run --resume` does.
 
@@ -131,7 +130,7 @@ def resume(
         previous, journal, overrides=overrides or {}, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code
     )
     maker = _open_maker(kept, track, tracking_uri, experiment, kept.read_state(previous.request.run_id))
-    return run_of(maker.make(request, observer or SilentObserver(), limits or RunLimits()), kept)
+    return run_of(maker.make(request, observer or Observer(), limits or RunLimits()), kept)
 
 
 def sweep(
@@ -152,7 +151,7 @@ def sweep(
     track: bool = True,
     tracking_uri: str | None = None,
     experiment: str | None = None,
-    observer: SweepObserver | None = None,
+    observer: Observer | None = None,
 ) -> Swept:
     """Runs a recipe over several sizes, under several strategies and devices, and compares, as `tfbench sweep` does.
 
@@ -196,7 +195,7 @@ def sweep(
         time_budget_seconds=time_budget_seconds,
     )
     maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
-    return make_sweep(plan, new_log(maker.store, plan), maker, observer or SilentSweepObserver())
+    return make_sweep(plan, new_log(maker.store, plan), maker, observer or Observer())
 
 
 def resume_sweep(
@@ -207,7 +206,7 @@ def resume_sweep(
     track: bool = True,
     tracking_uri: str | None = None,
     experiment: str | None = None,
-    observer: SweepObserver | None = None,
+    observer: Observer | None = None,
 ) -> Swept:
     """Makes the runs that a sweep still lacks, tracked where the others are, as `tfbench sweep --resume` does.
 
@@ -224,13 +223,9 @@ def resume_sweep(
         TfbenchError: There is no such sweep, its record is damaged, or another process is at it.
     """
     kept = Store(Path(store))
-    sweep_id = find_sweep(kept, which)
-    plan, _ = read_sweep(kept, sweep_id)
-    if plan.allows_code and not allows_code:
-        raise RecipeError("the sweep calls functions of your own: allow it again with allows_code=True.")
-    check_points(plan)  # its record may be someone else's
-    maker = _open_maker(kept, track, tracking_uri, experiment, find_tracking(kept, sweep_id))
-    return make_sweep(plan, reopened_log(kept, sweep_id), maker, observer or SilentSweepObserver())
+    plan, log, _, before = reopen_sweep(kept, which, allows_code=allows_code)
+    maker = _open_maker(kept, track, tracking_uri, experiment, before)
+    return make_sweep(plan, log, maker, observer or Observer())
 
 
 def compare(

@@ -8,14 +8,14 @@ import pytest
 import tfbench
 from journals import build_sized_result, write_journal
 from tfbench.errors import RecipeError, UnknownNameError
+from tfbench.records.observer import Observer
 from tfbench.records.run import EpochRecord, RunResult
-from tfbench.runs.observer import SilentObserver
 from tfbench.store.store import Store
 
 pytestmark = pytest.mark.slow
 
 
-class Told(SilentObserver):
+class Told(Observer):
     """Keeps what a run tells."""
 
     def __init__(self) -> None:

@@ -17,10 +17,9 @@ from fake_tracker import FakeTracker
 from journals import begin_elsewhere, build_sized_result, hold, make_database, write_journal
 from tfbench import cli
 from tfbench.errors import TfbenchError, TrackingError
-from tfbench.records.journal import read_records, replay
+from tfbench.records.journal import read_records, read_run, replay
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run import plots
-from tfbench.runs import journal_import
 from tfbench.runs.journal_import import import_journals
 from tfbench.runs.recovery import RecoveredRun, recover
 from tfbench.store.store import Store
@@ -526,25 +525,23 @@ def test_a_run_without_an_end_is_exported_with_a_warning_and_left_by_an_import(s
 
 
 UNTRUE = [
-    (b'"num_parameters":', b'"num_parameters":1' + b"0" * 400, "line 3: ready.model.num_parameters: must be at most"),
-    (b'"kind":"started"', b'"kind":5', "line 4: kind: must be a text. Received: 5"),
-    (b'"kind":"started",', b"", "line 4: kind: must be a text. Received: None"),
-    (b'"time":', b'"time":"x","y":', "line 1: time: must be seconds since 1970. Received: 'x'"),
-    (b'"epoch_seconds":', b'"epoch_seconds":-', "line 6: epoch.epoch.epoch_seconds: must be from 0 to"),
-    (b'"epoch_seconds":', b'"epoch_seconds":NaN,"x":', "line 6: epoch.epoch.epoch_seconds: must be from 0 to"),
-    (b'"created":17', b'"created":1e300,"x":17', "line 1: request.request.created: must be from 0 to 3.25037e+10"),
-    (b'"steps_per_epoch":30', b'"steps_per_epoch":"x"', "line 3: ready.steps_per_epoch: must be a valid integer"),
-    (b'"pid":', b'"pid":-', "line 2: worker.pid: must be greater than or equal to 0"),
+    (b'"num_parameters":', b'"num_parameters":1' + b"0" * 400, "a number is larger than any of a run"),
+    (b'"time":', b'"time":"x","y":', "it does not begin with a request"),
+    (b'"epoch_seconds":', b'"epoch_seconds":-', "epoch.epoch.epoch_seconds: must be greater than or equal to 0"),
+    (b'"epoch_seconds":', b'"epoch_seconds":NaN,"x":', "a number is larger than any of a run"),
+    (b'"created":17', b'"created":1e300,"x":17', "a number is larger than any of a run"),
+    (b'"steps_per_epoch":30', b'"steps_per_epoch":"x"', "ready.steps_per_epoch: must be a valid integer"),
+    (b'"pid":', b'"pid":-', "worker.pid: must be greater than or equal to 0"),
     (b'"name":"mlp-', b'"name":{},"x":"mlp-', "request.name: must be a valid string. Received: {}"),
     (b'"tags":{}', b'"tags":{"a":1}', "request.tags.a: must be a valid string. Received: 1"),
-    (b'"tags":{}', b'"tags":{"a":"' + b"x" * 1_000_001 + b'"}', "line 1: request.request.tags.a: must have at most"),
+    (b'"tags":{}', b'"tags":{"a":"' + b"x" * 1_000_001 + b'"}', "a text has 1,000,001 characters"),
     (b'"status":"FINISHED"', b'"status":"DONE"', "exit.status: must be one of RUNNING, FINISHED, FAILED, KILLED"),
     (b'"recipe":{"recipe":', b'"recipe":5,"x":{"recipe":', "request.recipe: must be a table. Received: 5"),
 ]
 
 
 @pytest.mark.parametrize(("old", "new", "message"), UNTRUE, ids=[message for _, _, message in UNTRUE])
-def test_a_field_that_is_not_what_tfbench_writes_is_named_with_its_line(
+def test_a_field_that_is_not_what_tfbench_writes_is_named(
     store: Store, tmp_path: Path, old: bytes, new: bytes, message: str
 ) -> None:
     data = write_journal(store, build_sized_result(0)).read_bytes()
@@ -560,29 +557,16 @@ def test_a_field_that_is_not_what_tfbench_writes_is_named_with_its_line(
     assert not other.exists()
 
 
-def test_a_half_written_line_after_the_end_of_a_run_is_no_loss_to_whoever_imports_it(store: Store) -> None:
-    path = write_journal(store, build_sized_result(0))
-    path.write_bytes(path.read_bytes() + b'{"kind":"no')
-    (part,) = journal_import._read_parts(path)
-    reading = part.result
-    assert reading.num_unreadable_lines == 0
-    assert reading.exit
-
-
-def test_nothing_is_imported_where_its_figures_cannot_be_made(
-    store: Store, tmp_path: Path, tracker: FakeTracker, monkeypatch: pytest.MonkeyPatch
+def test_a_half_written_line_after_the_end_of_a_run_is_no_loss_to_whoever_imports_it(
+    store: Store, tmp_path: Path
 ) -> None:
     path = write_journal(store, build_sized_result(0))
-
-    def fail(result: RunResult) -> Summary:
-        raise OverflowError("int too large to convert to float")
-
-    monkeypatch.setattr(journal_import, "summarize_run", fail)
-    other = Store(tmp_path / "other")
-    state = TrackingState(tracking_uri=other.tracking_uri, experiment="x")
-    with pytest.raises(TrackingError, match="its figures cannot be made: OverflowError: int too large to convert"):
-        import_journals(other, [path], lambda uri, experiment: tracker, state)
-    assert not other.root.exists()
+    path.write_bytes(path.read_bytes() + b'{"kind":"no')
+    other = tmp_path / "other"
+    assert invoke("import", str(path), "--store", str(other)).exit_code == 0
+    reading = read_run(Store(other).journal_path(path.stem))
+    assert reading.num_unreadable_lines == 0
+    assert reading.exit
 
 
 def test_an_import_connects_once_to_a_server_with_a_password(
@@ -611,19 +595,16 @@ def test_recover_waits_until_an_imported_run_is_in_mlflow(
     assert run.status == "imported"
 
 
-@pytest.mark.parametrize("uri", ["foo", "http://127.0.0.1:1"])
-def test_nothing_is_imported_where_mlflow_cannot_be_reached(
-    store: Store, tmp_path: Path, tracker: FakeTracker, uri: str
+def test_a_run_that_is_imported_while_its_server_is_down_waits_in_the_store(
+    store: Store, tmp_path: Path, tracker: FakeTracker
 ) -> None:
-    path, other = write_journal(store, build_sized_result(0)), tmp_path / "other"
-    if uri == "foo":
-        result = invoke("import", str(path), "--tracking-uri", uri, "--store", str(other))
-        assert "tracking URI foo: must begin with one of" in str(result.exception)
-    else:
-        tracker.is_down = True
-        with pytest.raises(TrackingError, match=r"^server is down Nothing was imported\.$"):
-            import_journals(Store(other), [path], lambda *_: tracker, TrackingState(tracking_uri=uri, experiment="x"))
-    assert not other.exists()
+    path, other = write_journal(store, build_sized_result(0)), Store(tmp_path / "other")
+    tracker.is_down = True
+    state = TrackingState(tracking_uri="http://127.0.0.1:1", experiment="x")
+    (run,) = import_journals(other, [path], lambda *_: tracker, state)
+    assert (run.status, "server is down" in run.message) == ("failed", True)
+    tracker.is_down = False
+    assert [one.status for one in recover(other, lambda *_: tracker)] == ["recovered"]
 
 
 @pytest.mark.parametrize(
@@ -636,12 +617,8 @@ def test_nothing_is_imported_where_mlflow_cannot_be_reached(
         lambda data: data.replace(b"[1,1,10", b'["one",1,10'),
         lambda data: data.replace(b'"run_id":"', b'"run_id":"../../'),
         lambda data: data.replace(b'"format_version":1', b'"format_version":99'),
-        *(lambda data, old=old, new=new: data.replace(old, new, 1) for old, new, _ in UNTRUE),
     ],
-    ids=[
-        *("empty", "text", "cut at the front", "missing key", "wrong type", "id that is a path", "newer format"),
-        *(message for _, _, message in UNTRUE),
-    ],
+    ids=["empty", "text", "cut at the front", "missing key", "wrong type", "id that is a path", "newer format"],
 )
 def test_nothing_is_imported_if_one_file_is_damaged(
     store: Store, tmp_path: Path, damage: Callable[[bytes], bytes]

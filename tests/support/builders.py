@@ -5,8 +5,8 @@ from typing import Any
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.sections import Recipe
 from tfbench.records.machine import Environment, Usage
+from tfbench.records.observer import TrainingProgress
 from tfbench.records.placement import Placement
-from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import (
     DatasetSummary,
     EffectiveSettings,

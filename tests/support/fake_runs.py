@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from builders import build_result
+from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit, RunRequest, Summary
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.maker import RunMaker
-from tfbench.runs.observer import RunObserver
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 
@@ -58,7 +58,7 @@ class FakeMaker(RunMaker):
         self._runs = runs
         self.limits: list[RunLimits] = []
 
-    def make(self, request: RunRequest, observer: RunObserver, limits: RunLimits = NO_LIMITS) -> RunOutcome:
+    def make(self, request: RunRequest, observer: Observer, limits: RunLimits = NO_LIMITS) -> RunOutcome:
         """Makes a run."""
         self.limits.append(limits)
         return self._runs(request)

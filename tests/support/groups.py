@@ -12,10 +12,10 @@ import fake_workers
 from builders import build_environment, build_placement, build_recipe, build_request, build_settings
 from tfbench.machine import children
 from tfbench.records.journal import plain_fields
+from tfbench.records.observer import Observer
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
-from tfbench.runs.observer import SilentObserver
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 
@@ -59,4 +59,4 @@ def ask(num_workers: int | None = 2, **training: Any) -> RunRequest:
 def measure(store: Store, request: RunRequest | None = None) -> RunOutcome:
     """Makes a run."""
     state = TrackingState(tracking_uri=store.tracking_uri, experiment="test")
-    return session.execute_run(request or ask(), state, store, None, SilentObserver())
+    return session.execute_run(request or ask(), state, store, None, Observer())

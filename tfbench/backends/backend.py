@@ -38,9 +38,7 @@ from tfbench.records.spread import Spread
 class Backend(ArrayFeeding, Kernels):
     """A framework."""
 
-    name: BackendName
-
-    # What it is, and what it runs on.
+    name: BackendName  # what it is, and what it runs on
 
     def list_gpus(self) -> tuple[str, ...]:
         """Returns what hardware the GPUs are that this process sees, by the framework's numbering."""

@@ -85,23 +85,20 @@ def main() -> None:
         with _notices_shown():
             exit_code = cli.main(prog_name="tfbench", standalone_mode=False, default_map=_read_defaults())
     except (click.exceptions.Abort, KeyboardInterrupt):
-        _echo_as_json("Interrupted", "Interrupted.")
-        click.echo("Interrupted.", err=True)
-        exit_code = ExitCode.INTERRUPTED
+        exit_code = _explain("Interrupted", "Interrupted.", "Interrupted.", ExitCode.INTERRUPTED)
     except click.ClickException as error:
-        _echo_as_json(type(error).__name__, error.format_message())
         text = io.StringIO()
         error.show(text)
-        click.echo(_fit(_shorten(text.getvalue())), err=True, nl=False)
-        exit_code = error.exit_code
+        exit_code = _explain(
+            type(error).__name__, error.format_message(), text.getvalue().rstrip("\n"), error.exit_code
+        )
     except TfbenchError as error:
         if isinstance(error, OutputError):
             _close_stdout()
-        _echo_as_json(type(error).__name__, str(error))
-        click.echo(_fit(_shorten(f"Error: {error}")), err=True)
-        exit_code = error.exit_code
+        exit_code = _explain(type(error).__name__, str(error), f"Error: {error}", error.exit_code)
     except OSError as error:
-        exit_code = _explain(error)
+        message = _describe(error)
+        exit_code = _explain("OSError", message, f"Error: {message}", ExitCode.USAGE)
     sys.exit(exit_code if isinstance(exit_code, int) else ExitCode.DONE)
 
 
@@ -184,27 +181,25 @@ def _fit(message: str) -> str:
     return wrap_message(message, text_width())
 
 
-def _explain(error: OSError) -> int:
+def _describe(error: OSError) -> str:
     """Says what is wrong with a file, or with stdout; an error of anything else is a bug and keeps its traceback."""
     if _is_of_echo(error):
         _close_stdout()
-        text = f"stdout cannot be written: {error.strerror}."
-    elif isinstance(error.filename, str):
-        text = f"{error.filename}: {error.strerror}."
-    else:
-        raise error
-    _echo_as_json("OSError", text)
-    with contextlib.suppress(OSError):  # it may be stderr that cannot be written
-        click.echo(_fit(_shorten(f"Error: {text}")), err=True)
-    return ExitCode.USAGE
+        return f"stdout cannot be written: {error.strerror}."
+    if isinstance(error.filename, str):
+        return f"{error.filename}: {error.strerror}."
+    raise error
 
 
-def _echo_as_json(kind: str, message: str) -> None:
-    """Prints an error as the JSON document that was asked for, unless one was printed already."""
+def _explain(kind: str, message: str, text: str, exit_code: int) -> int:
+    """Says on stderr what is wrong, and on stdout if a JSON document was asked for, and none was printed already."""
     is_asked = "--format=json" in sys.argv or ("--format", "json") in itertools.pairwise(sys.argv)
     if is_asked and isinstance(sys.stdout, CleanStream) and not sys.stdout.is_used:
         with contextlib.suppress(OSError):  # stderr gets the text in any case
             click.echo(json.dumps({"error": {"type": kind, "message": _shorten(message)}}, indent=2))
+    with contextlib.suppress(OSError):  # it may be stderr that cannot be written
+        click.echo(_fit(_shorten(text)), err=True)
+    return exit_code
 
 
 def _is_of_echo(error: OSError) -> bool:

@@ -31,7 +31,7 @@ _KEYS = {
     "price_per_hour": "cost.price_per_hour",
 }
 
-_MEASURING_OPTIONS = (
+_add_options = options.stack(
     options.backend_option,
     options.data_option,
     options.data_dir_option,
@@ -135,18 +135,13 @@ class Measuring(NamedTuple):
 
 def measures(command: F) -> F:
     """Adds what every command that measures takes; the command gets it together as `measuring`."""
-    return add_options(command, _MEASURING_OPTIONS, "measuring", Measuring)
-
-
-def add_options(command: F, added: tuple[Callable[[F], F], ...], name: str, kind: Any) -> F:
-    """Adds options, which the command gets together as `name`, a named tuple of `kind`."""
 
     @functools.wraps(command)
-    def gathered(*args: Any, **given: Any) -> Any:
-        together = kind(**{field: given.pop(field) for field in kind._fields})
-        return command(*args, **given, **{name: together})
+    def gathered(**given: Any) -> Any:
+        measuring = Measuring(**{field: given.pop(field) for field in Measuring._fields})
+        return command(**given, measuring=measuring)
 
-    return options.stack(*added)(cast(F, gathered))
+    return _add_options(cast(F, gathered))
 
 
 def _read(name: str, value: Any) -> Any:

@@ -19,6 +19,7 @@ STRATEGIES = ("default", "one_device", "mirrored", "multi_worker", "model", "hyb
 BACKENDS = ("tensorflow", "jax", "torch")
 # Below which headings a command's help has options that others share, by the names of parameters.
 _HEADINGS = {
+    "Several workers": ("workers", "coordinator", "num_workers", "worker_index"),
     "Recipe and data": ("backend", "data", "data_dir", "overrides", "allows_code"),
     "Limits of each run": ("run_timeout", "memory_limit"),
     "Store, MLflow and output": (

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tfbench.cli._measuring import Measuring
+    from tfbench.records.observer import Observer
     from tfbench.records.run import RunRequest
     from tfbench.report.run.console import Detail, RunConsole
     from tfbench.runs.limits import RunOutcome
     from tfbench.runs.maker import RunMaker
-    from tfbench.runs.observer import RunObserver
     from tfbench.runs.stored import Run
     from tfbench.store.tracking_state import TrackingState
 
@@ -53,7 +53,7 @@ class ShownRuns:
         self._limits = measuring.limits
         self._warned: set[str] = set()
 
-    def make(self, request: "RunRequest", observer: "RunObserver | None" = None) -> "RunOutcome":
+    def make(self, request: "RunRequest", observer: "Observer | None" = None) -> "RunOutcome":
         """Makes a run, shown as a table of epochs and a summary unless another observer is given."""
         return self.maker.make(request, observer or self.open_console(), self._limits)
 

@@ -1,6 +1,6 @@
 """Planning a sweep and making it, for the commands that do: what is shown before, meanwhile and at its end."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,32 +11,14 @@ from tfbench.cli._store import describe_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
 
     from tfbench.cli._measuring import Measuring
     from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
-    from tfbench.records.sweep import CellResult, SweepPlan
+    from tfbench.records.sweep import SweepPlan
     from tfbench.runs.maker import RunMaker
-    from tfbench.store.sweep_log import SweepLog
-    from tfbench.store.tracking_state import TrackingState
     from tfbench.sweeps.comparison import Swept
-
-
-class Planned(NamedTuple):
-    """A sweep that is to be made, or gone on with."""
-
-    plan: "SweepPlan"
-    log: "AbstractContextManager[SweepLog]"  # its record, to be opened
-    results: "dict[int, CellResult]"  # of the runs that were made before
-    before: "TrackingState | None" = None  # where these are tracked
-
-
-def new_sweep(plan: "SweepPlan", measuring: "Measuring") -> Planned:
-    """Returns a sweep of which nothing was made yet."""
-    from tfbench.store.sweep_log import new_log
-
-    return Planned(plan, new_log(measuring.store, plan), {})
+    from tfbench.sweeps.sweep import Planned
 
 
 def make_plan(
@@ -86,7 +68,7 @@ def make_plan(
 
 
 def make_sweep(
-    planned: Planned,
+    planned: "Planned",
     measuring: "Measuring",
     *,
     dry_run: bool = False,
@@ -150,7 +132,7 @@ def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: s
     echo_lines([*lines, *more], err=measuring.as_json)
 
 
-def _make_on_ray(planned: Planned, address: str, maker: "RunMaker", measuring: "Measuring") -> "Swept":
+def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring: "Measuring") -> "Swept":
     """Has the tasks of a sweep that are not whole made on a Ray cluster, and brings their runs into MLflow."""
     from tfbench.cli._store import make_tracker
     from tfbench.report.run.sections import bring_it_there

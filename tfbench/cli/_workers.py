@@ -1,38 +1,36 @@
 """Several workers: which of them the command line says are here, and one worker's part of another command's run."""
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._measuring import Measuring, add_options
-from tfbench.cli._options import is_given
+from tfbench.cli._measuring import Measuring
+from tfbench.cli._options import require_absent, stack
 from tfbench.cli._output import echo_json, echo_lines, exit_code
 
 if TYPE_CHECKING:
+    from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
 
-F = TypeVar("F", bound=Callable[..., Any])
+_COUNT = click.IntRange(1, 4096)
 
-_OPTIONS = (
-    click.option(
-        "--workers", metavar="N", type=click.IntRange(1, 4096), help="Of multi_worker: start N of them on this machine."
-    ),
+worker_options = stack(
+    click.option("--workers", metavar="N", type=_COUNT, help="Start N workers on this machine."),
     click.option(
         "--coordinator",
         metavar="HOST:PORT",
         envvar="TFBENCH_COORDINATOR",
         show_envvar=True,
-        help="Of multi_worker on several machines: where worker 0 is; on TensorFlow each one, separated by commas.",
+        help="On several machines: where worker 0 is; on TensorFlow each one, separated by commas.",
     ),
     click.option(
         "--num-workers",
         metavar="N",
-        type=click.IntRange(1, 4096),
+        type=_COUNT,
         envvar="TFBENCH_NUM_WORKERS",
         show_envvar=True,
-        help="Of multi_worker on several machines: how many there are. Slurm, MPI and TF_CONFIG say it themselves.",
+        help="On several machines: how many there are. Slurm, MPI and TF_CONFIG say it themselves.",
     ),
     click.option(
         "--worker-index",
@@ -40,27 +38,17 @@ _OPTIONS = (
         type=click.IntRange(0, 4095),
         envvar="TFBENCH_WORKER_INDEX",
         show_envvar=True,
-        help="Of multi_worker on several machines: which one this is, from 0.",
+        help="On several machines: which one this is, from 0.",
     ),
 )
 
 
-class Workers(NamedTuple):
-    """What the options of `worker_options` were given."""
-
-    workers: int | None
-    coordinator: str | None
-    num_workers: int | None
-    worker_index: int | None
-
-
-def worker_options(command: F) -> F:
-    """Adds where several workers are; the command gets it together as `workers`."""
-    return add_options(command, _OPTIONS, "workers", Workers)
-
-
-def with_workers(request: "RunRequest", workers: Workers) -> "RunRequest":
+def with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     """Returns a request that says how many workers there are, and which of them is started here unless all are.
+
+    Args:
+        request: What is to be run.
+        given: What the options of `worker_options` were given.
 
     Raises:
         RecipeError: It is not said, one thing contradicts another, or there is one worker alone.
@@ -68,56 +56,35 @@ def with_workers(request: "RunRequest", workers: Workers) -> "RunRequest":
     """
     import dataclasses
 
-    from tfbench.errors import RecipeError
     from tfbench.recipe.devices import require_usable
     from tfbench.runs.launchers.ranks import GivenRank, find_rank
 
     recipe = request.recipe
-    if recipe.distribution.strategy != "multi_worker":
-        if given_names := _given_on_command_line(workers):
-            raise RecipeError(
-                f"{', '.join(given_names)}: of strategy multi_worker. Received: strategy "
-                f"{recipe.distribution.strategy}. Add --strategy multi_worker."
-            )
+    if recipe.distribution.strategy != "multi_worker":  # variables may stand, which are for all commands
+        require_absent(f"{recipe.distribution.strategy} has no workers, --strategy multi_worker has", *given)
         return request
-    given = GivenRank(**workers._asdict())
-    number, member = find_rank(given, recipe.distribution.num_workers, recipe.training.backend, os.environ)
+    rank = GivenRank(**given)
+    number, member = find_rank(rank, recipe.distribution.num_workers, recipe.training.backend, os.environ)
     distribution = dataclasses.replace(recipe.distribution, num_workers=number)
     require_usable(distribution, recipe.training)
     recipe = dataclasses.replace(recipe, distribution=distribution)
     return dataclasses.replace(request, recipe=recipe, member=member)
 
 
-def _given_on_command_line(workers: Workers) -> list[str]:
-    """Returns the options that were given, not those that variables stand for, which are for all commands."""
-    context = click.get_current_context()
-    return [
-        f"--{name.replace('_', '-')}"
-        for name, value in workers._asdict().items()
-        if value is not None and is_given(context, name)
-    ]
-
-
-def echo_other_worker(request: "RunRequest", measuring: Measuring) -> int:
+def make_other_worker(request: "RunRequest", measuring: Measuring) -> "ExitCode":
     """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
     from tfbench.records.members import member_path
+    from tfbench.records.observer import Observer
     from tfbench.runs.maker import RunMaker, choose_place
-    from tfbench.runs.observer import SilentObserver
 
     store, index = measuring.store, request.member.index if request.member else 0
     maker = RunMaker(store, choose_place(store, tracking_uri=None, experiment=None), None)
-    outcome = maker.make(request, SilentObserver())
+    outcome = maker.make(request, Observer())
     status, end, num_workers = outcome.result.status, outcome.result.exit, request.recipe.distribution.num_workers
     reason, journal = end.reason if end else "", member_path(store.journal_path(request.run_id), index)
     if measuring.as_json:
-        document = {
-            "worker_index": index,
-            "num_workers": num_workers,
-            "status": status,
-            "reason": reason,
-            "journal": str(journal),
-        }
-        echo_json(document, f"The journal of this worker is {journal}.")
+        document = {"worker_index": index, "num_workers": num_workers, "status": status, "reason": reason}
+        echo_json(document | {"journal": str(journal)}, f"The journal of this worker is {journal}.")
     else:
         echo_lines([f"worker {index} of {num_workers}: {status}{reason and f': {reason}'}. Its journal: {journal}"])
     has_failed = status != "FINISHED"

@@ -7,7 +7,7 @@ import click
 from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import GroupedCommand, arm_options, global_batch_size_option, plan_options
-from tfbench.cli._sweeping import make_plan, make_sweep, new_sweep
+from tfbench.cli._sweeping import make_plan, make_sweep
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
@@ -49,6 +49,8 @@ def command(
     tfbench crossover mnist_mlp --vary model.hidden_units=16..8192 \\
         --between "default gpu:0" "mirrored gpu" --repeats 5
     """
+    from tfbench.sweeps.sweep import new_sweep
+
     named = (*(between or ()), *arms)
     if len(named) != 2:
         raise click.UsageError("name the two arms to compare: --between ARM ARM, or --arm ARM twice.")
@@ -57,4 +59,4 @@ def command(
     plan = make_plan(request, measuring, arms=named, **planning)
     if len(plan.arms) < 2:  # also where one names the back end that both have
         raise click.UsageError(f'both arms are "{plan.arms[0].label}". Name two.')
-    return make_sweep(new_sweep(plan, measuring), measuring, dry_run=dry_run, is_crossover=True)
+    return make_sweep(new_sweep(measuring.store, plan), measuring, dry_run=dry_run, is_crossover=True)

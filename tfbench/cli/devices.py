@@ -1,6 +1,6 @@
 """`tfbench devices`: what a run can be placed on."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tfbench.machine.devices import DeviceFacts
     from tfbench.machine.frameworks import Framework
     from tfbench.records.energy import EnergySources
+    from tfbench.report.table import Section
 
 
 CHECK_SECONDS = 2.0  # of steady steps on each device
@@ -46,6 +47,7 @@ def command(check: bool, output_format: str) -> ExitCode:
     from tfbench.machine.devices import ask_devices, explain_missing_gpu
     from tfbench.machine.energy import find_energy_sources
     from tfbench.machine.frameworks import ask_others
+    from tfbench.report.table import text
 
     with waiting("asking what is installed for devices"):
         facts, others = ask_devices(), list(ask_others())
@@ -54,10 +56,9 @@ def command(check: bool, output_format: str) -> ExitCode:
     problems = list(dict.fromkeys(problem for problem in unseen if problem))
     energy = find_energy_sources(facts.gpus)
     if output_format == "text":
-        echo_lines([*_describe(facts), *map(_describe_other, others)])
+        echo_lines(text([_describe(facts, others, energy)], text_width()))
         for problem in problems:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
-        echo_lines(_describe_energy(energy, text_width()))
     devices = ["cpu:0", *(f"gpu:{index}" for index in range(len(facts.gpus)))] if check else []
     checks = []
     for device in devices:
@@ -65,7 +66,7 @@ def command(check: bool, output_format: str) -> ExitCode:
         backend = "tensorflow" if facts.tensorflow or not usable else usable[0]
         checks.append(_check(device, backend))
         if output_format == "text":
-            echo_lines(_describe_check(checks[-1], text_width()))
+            echo_lines(["", *text([_describe_check(checks[-1])], text_width())])
     if output_format == "json":
         from tfbench.report.document import to_plain
 
@@ -103,49 +104,34 @@ def _check(device: str, backend: str) -> Check:
     return Check(device, run.metrics.get("samples_per_second"), cautions, problem)
 
 
-def _describe_check(check: Check, width: int) -> Iterator[str]:
-    from tfbench.report.formats import format_speed, wrap
+def _describe_check(check: Check) -> "Section":
+    from tfbench.report.formats import format_speed
+    from tfbench.report.table import Section
 
-    yield ""
     if check.problem or check.samples_per_second is None:
-        yield from wrap(f"{check.device} cannot train: {check.problem or 'no step was timed.'}", width)
-        return
+        return Section(f"{check.device} cannot train: {check.problem or 'no step was timed.'}")
     what = f"{check.device} trains a small network at {format_speed(check.samples_per_second)} samples/s"
-    if not check.cautions:
-        yield from wrap(f"{what}. Nothing was found that disturbs a measurement.", width)
-        return
-    yield from wrap(f"{what}, but what is measured there is to be read with care:", width)
-    for caution in check.cautions:
-        yield from wrap(caution, width, first="- ")
+    found = "but see the warnings:" if check.cautions else "and nothing was found that disturbs a measurement."
+    return Section(f"{what}, {found}", tuple(f"- {caution}" for caution in check.cautions))
 
 
-def _describe(facts: "DeviceFacts") -> list[str]:
-    lines = [f"cpu    {facts.logical_cores} logical cores; cpu:0, cpu:1, ... are made as asked for"]
+def _describe(facts: "DeviceFacts", others: "Sequence[Framework]", energy: "EnergySources") -> "Section":
+    from tfbench.recipe.abilities import title_of
+    from tfbench.report import table
+
+    rows = [("cpu", f"{facts.logical_cores} logical cores; cpu:1, cpu:2, ... are virtual and share them")]
     for index, gpu in enumerate(facts.gpus):
         memory = f", {gpu.memory_bytes / 2**30:.1f} GiB" if gpu.memory_bytes else ""
-        lines.append(f"gpu:{index}  {gpu.name}{memory}, driver {gpu.driver or 'unknown'}")
+        rows.append((f"gpu:{index}", f"{gpu.name}{memory}, driver {gpu.driver or 'unknown'}"))
     if not facts.gpus:
-        lines.append("gpu    none")
-    if facts.tensorflow is None:
-        return [*lines, "TensorFlow is not installed"]
+        rows.append(("gpu", "none"))
     cuda = f"built for CUDA {facts.cuda or 'of unknown version'}" if facts.built_with_cuda else "built without CUDA"
-    return [*lines, f"TensorFlow {facts.tensorflow}, {cuda}"]
-
-
-def _describe_energy(energy: "EnergySources", width: int) -> list[str]:
-    from tfbench.report.formats import wrap
-
-    read = [f"Energy of {source.name} ({source.part}) can be read." for source in energy.sources]
-    unread = [line for problem in energy.problems for line in wrap(f"Energy not read: {problem}.", width)]
-    return ["", *read, *unread]
-
-
-def _describe_other(framework: "Framework") -> str:
-    from tfbench.recipe.abilities import title_of
-
-    title = title_of(framework.name)
-    if framework.problem:
-        return f"{title} cannot be asked: {framework.problem}"
-    cuda = f"for CUDA {framework.cuda}" if framework.cuda else "without CUDA"
-    gpus = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(framework.gpus))
-    return f"{title} {framework.version}, {cuda}{f', sees {gpus}' if gpus else ''}"
+    rows.append(("TensorFlow", f"{facts.tensorflow}, {cuda}" if facts.tensorflow else "not installed"))
+    for other in others:
+        cuda = f"for CUDA {other.cuda}" if other.cuda else "without CUDA"
+        seen = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(other.gpus))
+        what = f"{other.version}, {cuda}{f', sees {seen}' if seen else ''}"
+        rows.append((title_of(other.name), f"cannot be asked: {other.problem}" if other.problem else what))
+    rows += [("energy", f"of {source.name} ({source.part})") for source in energy.sources]
+    rows += [("energy", f"not read: {problem}") for problem in energy.problems]
+    return table.Section("Devices", tables=(table.facts(rows),))

@@ -19,8 +19,8 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
     """Bring runs that `tfbench export` wrote, here or on another machine, into the store and into MLflow.
 
     A run that is in the store already is left alone, and so is one that has no end yet. If one of the files is damaged,
-    or MLflow cannot be reached, none is imported. Runs of a sweep whose plan is in the store, such as the tasks that
-    other machines made of it, count as that sweep's.
+    none is imported. Runs of a sweep whose plan is in the store, such as tasks that other machines made, count as that
+    sweep's.
 
     \b
     tfbench import run.jsonl

@@ -27,20 +27,22 @@ def command(output_format: str) -> None:
     if output_format == "json":
         echo_json(contents)
         return
-    from tfbench.report.formats import wrap, wrap_message
+    from tfbench.report.table import Section, facts, text
 
-    for heading, key, column in (
-        ("Recipes", "recipes", "title"),
-        ("Models", "models", "summary"),
-        ("Data sets", "datasets", "summary"),
-    ):
-        width = max((len(entry["name"]) for entry in contents[key]), default=0)
-        click.echo(heading)
-        for entry in contents[key]:
-            echo_lines(wrap(entry[column], text_width(), first=f"  {entry['name']:<{width}}  "))
-        click.echo()
-    below = "`tfbench show RECIPE` prints its network layer by layer, `tfbench run RECIPE` runs it."
-    click.echo(wrap_message(below, text_width()))
+    sections = [
+        Section(heading, tables=(facts((entry["name"], entry[column]) for entry in contents[key]),))
+        for heading, key, column in (
+            ("Recipes", "recipes", "title"),
+            ("Models", "models", "summary"),
+            ("Data sets", "datasets", "summary"),
+        )
+    ]
+    echo_lines(
+        text(
+            [*sections, Section("`tfbench show RECIPE` prints a network, `tfbench run RECIPE` trains it.")],
+            text_width(),
+        )
+    )
 
 
 def _collect() -> dict[str, list[dict[str, Any]]]:

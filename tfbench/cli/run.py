@@ -17,7 +17,7 @@ from tfbench.cli._options import (
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._runs import ShownRuns
 from tfbench.cli._units import SHARE, Number
-from tfbench.cli._workers import Workers, echo_other_worker, with_workers, worker_options
+from tfbench.cli._workers import make_other_worker, with_workers, worker_options
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
@@ -71,10 +71,13 @@ def command(
     vary_seed: bool,
     verbose: bool,
     quiet: bool,
-    workers: Workers,
+    workers: int | None,
+    coordinator: str | None,
+    num_workers: int | None,
+    worker_index: int | None,
     measuring: Measuring,
     **direct: Any,
-) -> "ExitCode | int":
+) -> "ExitCode":
     """Train and measure RECIPE: a recipe's name (see `tfbench list`), the path of a TOML file, or a Keras network.
 
     The model is trained in a process of its own, and every epoch is kept in a journal and in MLflow. With --repeats,
@@ -107,11 +110,13 @@ def command(
         require_absent("--verbose shows all there is", "quiet")
     plan = _read_repeats(repeats, until_precise, max_repeats, varies_seed=vary_seed)
     request = _make_request(recipe, resume, direct, measuring, name=name)
-    request = with_workers(request, workers)
+    request = with_workers(
+        request, workers=workers, coordinator=coordinator, num_workers=num_workers, worker_index=worker_index
+    )
     if request.member:
         require_absent("over several machines a command makes one run", "repeats", "until_precise", "fast")
         if request.member.index:
-            return echo_other_worker(request, measuring)
+            return make_other_worker(request, measuring)
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
     runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
     if fast:

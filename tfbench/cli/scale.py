@@ -7,7 +7,7 @@ import click
 from tfbench.cli._completion import complete_modes, complete_recipe
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import GroupedCommand, global_batch_size_option, plan_options, require_absent
-from tfbench.cli._sweeping import make_sweep, new_sweep
+from tfbench.cli._sweeping import make_sweep
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
@@ -68,6 +68,7 @@ def command(
     from tfbench.machine.devices import count_gpus
     from tfbench.sweeps.arguments import parse_modes, parse_replicas
     from tfbench.sweeps.plan import choose_kind, plan_scaling
+    from tfbench.sweeps.sweep import new_sweep
 
     if is_strong:
         require_absent(
@@ -90,4 +91,4 @@ def command(
         time_budget_seconds=time_budget,
         **measuring.plan_limits,
     )
-    return make_sweep(new_sweep(plan, measuring), measuring, dry_run=dry_run)
+    return make_sweep(new_sweep(measuring.store, plan), measuring, dry_run=dry_run)

@@ -11,11 +11,12 @@ from tfbench.cli._options import GroupedCommand, arm_options, is_given, plan_opt
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._runs import open_maker
 from tfbench.cli._store import warn_of_unreadable_lines
-from tfbench.cli._sweeping import Planned, make_plan, make_sweep, new_sweep, show_plan
+from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
 from tfbench.cli._units import FILE
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
+    from tfbench.sweeps.sweep import Planned
 
 _SECONDS = 5.0
 _QUICK_SECONDS = 0.5
@@ -98,6 +99,8 @@ def command(
     tfbench sweep mnist_mlp --arm "default gpu:0" --arm "default cpu:0" \\
         --ray HOST:6379
     """
+    from tfbench.sweeps.sweep import new_sweep, reopen_sweep
+
     if ray and plan_path:
         raise click.UsageError("--ray and --plan: each is another way to make a sweep. Leave one out.")
     if replaces and (task is not None or not plan_path):
@@ -108,7 +111,12 @@ def command(
         return _make_task(plan_path, task, measuring)
     if resume:
         require_absent("--resume goes by the plan that there is", *_PLANNING, "plan_path")
-        return make_sweep(_find_sweep(resume, measuring, ray), measuring, dry_run=dry_run, ray=ray)
+        planned = reopen_sweep(measuring.store, resume, allows_code=measuring.allows_code)
+        warn_of_unreadable_lines(measuring.store, planned.plan.sweep_id)
+        if ray and (planned.plan.time_budget_seconds is not None or planned.plan.refinement):
+            option = "--refine" if planned.plan.refinement else "--time-budget"
+            raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")
+        return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
     if quick:
         recipe, planning["variations"] = recipe or _QUICK_RECIPE, planning["variations"] or (_QUICK_VARIATION,)
         measuring = measuring._replace(overrides=(*_QUICK_VALUES, *measuring.overrides))
@@ -124,30 +132,13 @@ def command(
             raise click.UsageError("Missing option '--arm': what other machines have to compare is not known here.")
     request = measuring.make_request(recipe, steady_seconds=seconds)
     plan = make_plan(request, measuring, **planning, names_machines=bool(ray or plan_path))
+    planned = new_sweep(measuring.store, plan)
     if plan_path and not dry_run:
-        return _write_plan(new_sweep(plan, measuring), plan_path, measuring, replaces=replaces)
-    return make_sweep(new_sweep(plan, measuring), measuring, dry_run=dry_run, ray=ray)
+        return _write_plan(planned, plan_path, measuring, replaces=replaces)
+    return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
 
 
-def _find_sweep(token: str, measuring: Measuring, ray: str | None) -> Planned:
-    """Returns a sweep that is to go on."""
-    from tfbench.store.sweep_log import find_sweep, find_tracking, read_sweep, reopened_log
-    from tfbench.sweeps.plan import check_points
-
-    store = measuring.store
-    sweep_id = find_sweep(store, token)
-    plan, results = read_sweep(store, sweep_id)
-    warn_of_unreadable_lines(store, sweep_id)
-    if plan.allows_code and not measuring.allows_code:
-        raise click.UsageError("the sweep calls functions of your own: allow it again with --allow-code.")
-    if ray and (plan.time_budget_seconds is not None or plan.refinement):
-        option = "--refine" if plan.refinement else "--time-budget"
-        raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")
-    check_points(plan)  # its record may be someone else's
-    return Planned(plan, reopened_log(store, sweep_id), results, find_tracking(store, sweep_id))
-
-
-def _write_plan(planned: Planned, path: Path, measuring: Measuring, *, replaces: bool) -> "ExitCode":
+def _write_plan(planned: "Planned", path: Path, measuring: Measuring, *, replaces: bool) -> "ExitCode":
     """Writes a plan's file, and begins the sweep's record; nothing is measured."""
     from tfbench.errors import ExitCode, TrackingError
     from tfbench.records.whole_files import is_stream
@@ -182,7 +173,6 @@ def _write_plan(planned: Planned, path: Path, measuring: Measuring, *, replaces:
 
 def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
     """Makes a task of a plan's file on this machine, with data of its own or where the plan has it."""
-    from tfbench.errors import RecipeError
     from tfbench.report.sweep.console import SweepConsole
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_task, read_plan_file
@@ -190,8 +180,7 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
     others = {*_PLANNING, "resume", "dry_run", "tracking_uri", "experiment"} - {"data_dir"}
     require_absent("--task goes by the plan that there is", *others)
     plan = read_plan_file(path)
-    if plan.allows_code and not measuring.allows_code:
-        raise RecipeError("the sweep calls functions of your own: allow it again with --allow-code.")
+    sweep.require_allowed_again(plan, allows_code=measuring.allows_code)
     task = find_task(plan, number)
     has_own = is_given(click.get_current_context(), "data_dir")  # which wins over the plan's, and that over settings
     data_dir = measuring.data_dir if has_own or not plan.data_dir else None

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tfbench.machine.gpu_state import GpuSilentError, WatchedGpu, close_driver, open_driver
+from tfbench.machine.gpu_state import GpuSilentError, WatchedGpu
+from tfbench.machine.nvml import close_driver, open_driver
 from tfbench.machine.rapl import ROOT, RaplZone, open_zones
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState, Moment
 from tfbench.records.machine import Gpu

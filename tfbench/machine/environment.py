@@ -4,11 +4,13 @@ import importlib.metadata
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import psutil
+
 from tfbench import __version__
-from tfbench.machine import gpus, hardware, limits, working_tree
+from tfbench.machine import gpus, hardware, working_tree
 from tfbench.records.machine import Environment
 
 # Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow, XLA.
@@ -52,6 +54,34 @@ _NOT_OF_SPEED = re.compile(r".*_VERSION|NCCL_DEBUG.*|CUDNN_(FRONTEND_)?LOG.*")
 _NOT_OF_THREADS = re.compile("KMP_DUPLICATE_LIB_OK|KMP_INIT_AT_FORK")
 
 
+# What is known of the machine, the process and the versions in use, by the fields of the record.
+_READERS: dict[str, Callable[[], Any]] = {
+    "hostname": platform.node,
+    "cpu_model": hardware.cpu_model,
+    "num_physical_cores": lambda: psutil.cpu_count(logical=False),
+    "num_logical_cores": lambda: os.cpu_count() or 1,
+    "usable_cores": lambda: len(os.sched_getaffinity(0)),
+    "memory_bytes": lambda: psutil.virtual_memory().total,
+    "gpus": gpus.read_gpus,
+    "os": platform.platform,
+    "python": platform.python_version,
+    "tfbench": lambda: __version__,
+    "keras": lambda: importlib.metadata.version("keras"),
+    "numpy": lambda: importlib.metadata.version("numpy"),
+    "mlflow": lambda: find_version("mlflow"),
+    "load_average": lambda: os.getloadavg()[0],
+    "num_sockets": hardware.count_sockets,
+    "cpu_quota_cores": hardware.read_quota_cores,
+    "cpu_governor": hardware.read_governor,
+    "memory_limit_bytes": hardware.read_memory_limit,
+    "cpuset": hardware.read_cpuset,
+    "niceness": hardware.read_niceness,
+    "scheduling_policy": hardware.read_policy,
+    "autogroup_niceness": hardware.read_autogroup_niceness,
+    "thread_variables": lambda: find_thread_variables(os.environ),
+}
+
+
 def describe_environment(**framework: Any) -> Environment:
     """Describes the machine and the versions in use.
 
@@ -60,37 +90,9 @@ def describe_environment(**framework: Any) -> Environment:
     Args:
         framework: What the back end says of itself, as fields of the record.
     """
-    import psutil
-
     commit, has_changes = working_tree.read_commit()
-    return Environment(
-        hostname=platform.node(),
-        cpu_model=hardware.cpu_model(),
-        num_physical_cores=psutil.cpu_count(logical=False),
-        num_logical_cores=os.cpu_count() or 1,
-        usable_cores=len(os.sched_getaffinity(0)),
-        memory_bytes=psutil.virtual_memory().total,
-        gpus=gpus.read_gpus(),
-        os=platform.platform(),
-        python=platform.python_version(),
-        tfbench=__version__,
-        keras=importlib.metadata.version("keras"),
-        numpy=importlib.metadata.version("numpy"),
-        git_commit=commit,
-        git_dirty=has_changes,
-        load_average=os.getloadavg()[0],
-        num_sockets=hardware.count_sockets(),
-        cpu_quota_cores=hardware.read_quota_cores(),
-        cpu_governor=hardware.read_governor(),
-        mlflow=find_version("mlflow"),
-        thread_variables=find_thread_variables(os.environ),
-        niceness=limits.read_niceness(),
-        scheduling_policy=limits.read_policy(),
-        autogroup_niceness=limits.read_autogroup_niceness(),
-        memory_limit_bytes=limits.read_memory_limit(),
-        cpuset=limits.read_cpuset(),
-        **framework,
-    )
+    facts = {name: read() for name, read in _READERS.items()}
+    return Environment(git_commit=commit, git_dirty=has_changes, **facts, **framework)
 
 
 def find_thread_variables(environment: Mapping[str, str]) -> str:

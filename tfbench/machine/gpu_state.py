@@ -1,9 +1,8 @@
 """What NVIDIA's driver says of a GPU in use: its counter of energy, and what it does at the moment."""
 
-import contextlib
-from collections.abc import Callable
 from typing import Any
 
+from tfbench.machine import nvml
 from tfbench.records.energy import EnergySource, GpuState
 
 _RESOLUTION_SECONDS = 0.1  # the counter is renewed every 20 to 100 ms, by the kind of the GPU
@@ -23,7 +22,7 @@ class WatchedGpu:
     def __init__(self, address: str) -> None:
         import pynvml
 
-        self._nvml: Any = pynvml
+        self._pynvml: Any = pynvml
         self.address = address
         try:
             self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(address)
@@ -37,80 +36,49 @@ class WatchedGpu:
 
     def why_not_counted(self) -> str:
         """Says why its energy cannot be told; "" if it can."""
-        if (mode := self._ask("nvmlDeviceGetMigMode")) and mode[0]:
+        if (mode := nvml.ask("nvmlDeviceGetMigMode", self._handle)) and mode[0]:
             return "it is divided (MIG), and its counter is of all parts together"
         try:
-            self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)
-        except self._nvml.NVMLError as error:
+            self._pynvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)
+        except self._pynvml.NVMLError as error:
             return f"the driver does not count its energy ({error})"
         return ""
 
     def read_joules(self) -> float | None:
         """Returns the energy since the driver was loaded; None if the driver does not say."""
-        millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption")
+        millijoules = nvml.ask("nvmlDeviceGetTotalEnergyConsumption", self._handle)
         return None if millijoules is None else millijoules * _MILLI
 
     def read_state(self) -> GpuState | None:
         """Returns what it does at the moment; None if it does not answer at all."""
-        nvml, processes = self._nvml, self._ask("nvmlDeviceGetComputeRunningProcesses")
+        pynvml, processes = self._pynvml, nvml.ask("nvmlDeviceGetComputeRunningProcesses", self._handle)
         state = GpuState(
-            clock_mhz=self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
-            temperature_celsius=self._ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", self._handle, pynvml.NVML_CLOCK_SM),
+            temperature_celsius=nvml.ask("nvmlDeviceGetTemperature", self._handle, pynvml.NVML_TEMPERATURE_GPU),
             clock_reasons=self._ask_reasons(),
-            power_limit_watts=_scaled(self._ask("nvmlDeviceGetPowerManagementLimit")),
-            default_power_limit_watts=_scaled(self._ask("nvmlDeviceGetPowerManagementDefaultLimit")),
+            power_limit_watts=_scaled(nvml.ask("nvmlDeviceGetPowerManagementLimit", self._handle)),
+            default_power_limit_watts=_scaled(nvml.ask("nvmlDeviceGetPowerManagementDefaultLimit", self._handle)),
             ecc_errors=self._count_ecc_errors(),
             num_other_processes=None if processes is None else _count_others(processes),
         )
         return None if state == GpuState() else state
 
     def _ask_reasons(self) -> int | None:
-        reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons")
+        reasons = nvml.ask("nvmlDeviceGetCurrentClocksEventReasons", self._handle)
         if reasons is None:  # a driver from before they were called so
-            reasons = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons")
+            reasons = nvml.ask("nvmlDeviceGetCurrentClocksThrottleReasons", self._handle)
         return None if reasons is None else int(reasons)
 
     def _count_ecc_errors(self) -> int | None:
-        nvml = self._nvml
-        kinds = (nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)
-        counts = [self._ask("nvmlDeviceGetTotalEccErrors", kind, nvml.NVML_VOLATILE_ECC) for kind in kinds]
+        pynvml, question = self._pynvml, "nvmlDeviceGetTotalEccErrors"
+        kinds = (pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)
+        counts = [nvml.ask(question, self._handle, kind, pynvml.NVML_VOLATILE_ECC) for kind in kinds]
         known = [int(found) for found in counts if found is not None]
         return sum(known) if known else None
-
-    def _ask(self, function: str, *arguments: Any) -> Any:
-        """Returns what the driver answers; None where it has no answer, or these bindings lack the question."""
-        question: Callable[..., Any] | None = getattr(self._nvml, function, None)
-        if question is None:
-            return None
-        # What newer bindings raise where the driver is older than the question.
-        mismatch = getattr(self._nvml, "NVMLLibraryMismatchError", self._nvml.NVMLError)
-        try:
-            return question(self._handle, *arguments)
-        except (self._nvml.NVMLError, mismatch):
-            return None
 
 
 class GpuSilentError(Exception):
     """The driver says nothing of a GPU."""
-
-
-def open_driver() -> str:
-    """Opens NVIDIA's driver, once for each `close_driver`; says why it cannot be, "" if it is open."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return str(error)
-    return ""
-
-
-def close_driver() -> None:
-    """Closes NVIDIA's driver again."""
-    import pynvml
-
-    with contextlib.suppress(pynvml.NVMLError):
-        pynvml.nvmlShutdown()
 
 
 def _count_others(processes: Any) -> int:

@@ -6,13 +6,13 @@ address on the bus. CUDA's driver tells addresses before any GPU is in use; Tens
 Waking a driver that has been idle takes seconds, all else milliseconds.
 """
 
-import contextlib
 import ctypes
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from tfbench.machine import nvml
 from tfbench.records.machine import Gpu
 
 _CUDA_LIBRARY = "libcuda.so.1"  # of the driver; nothing of CUDA's own need be installed
@@ -22,7 +22,16 @@ _ADDRESS = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", re
 
 def read_gpus() -> tuple[Gpu, ...]:
     """Returns the GPUs that NVIDIA's driver knows, in the order of their bus; none where there is no driver."""
-    return tuple(_ask_driver())
+    if nvml.open_driver():  # no driver, or one that does not answer
+        return ()
+    try:
+        version = _text(nvml.ask("nvmlSystemGetDriverVersion"))
+        handles = [nvml.ask("nvmlDeviceGetHandleByIndex", n) for n in range(nvml.ask("nvmlDeviceGetCount") or 0)]
+        # One that has fallen off the bus has no handle.
+        found = [_describe(handle, version) for handle in handles if handle is not None]
+        return tuple(sorted(found, key=lambda gpu: gpu.bus_id or ""))
+    finally:
+        nvml.close_driver()
 
 
 def split_visible(text: str) -> list[str]:
@@ -115,51 +124,21 @@ def _load_cuda() -> Any:
     return ctypes.CDLL(_CUDA_LIBRARY)
 
 
-def _ask_driver() -> list[Gpu]:
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:  # no driver, or one that does not answer
-        return []
-    try:
-        version = _text(_ask(pynvml.nvmlSystemGetDriverVersion))
-        found = []
-        for number in range(_ask(pynvml.nvmlDeviceGetCount) or 0):
-            handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, number)
-            if handle is not None:  # one that has fallen off the bus has none
-                found.append(_describe(handle, version))
-        return sorted(found, key=lambda gpu: gpu.bus_id or "")
-    finally:
-        with contextlib.suppress(pynvml.NVMLError):
-            pynvml.nvmlShutdown()
-
-
 def _describe(handle: Any, version: str | None) -> Gpu:
     import pynvml
 
-    memory, bus = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle), _ask(pynvml.nvmlDeviceGetPciInfo, handle)
-    milliwatts = _ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    memory, bus = nvml.ask("nvmlDeviceGetMemoryInfo", handle), nvml.ask("nvmlDeviceGetPciInfo", handle)
+    milliwatts = nvml.ask("nvmlDeviceGetEnforcedPowerLimit", handle)
     return Gpu(
-        name=_text(_ask(pynvml.nvmlDeviceGetName, handle)) or "GPU",
+        name=_text(nvml.ask("nvmlDeviceGetName", handle)) or "GPU",
         memory_bytes=int(memory.total) if memory else None,
         driver=version,
-        clock_mhz=_ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        memory_clock_mhz=_ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        clock_mhz=nvml.ask("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_SM),
+        memory_clock_mhz=nvml.ask("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_MEM),
         power_limit_watts=None if milliwatts is None else milliwatts / 1000,
         bus_id=read_address(bus.busId) if bus else None,
-        uuid=_text(_ask(pynvml.nvmlDeviceGetUUID, handle)),
+        uuid=_text(nvml.ask("nvmlDeviceGetUUID", handle)),
     )
-
-
-def _ask(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Returns what the driver answers; None where it has no answer, as a virtual GPU has no power limit."""
-    import pynvml
-
-    try:
-        return function(*arguments)
-    except pynvml.NVMLError:
-        return None
 
 
 def _text(value: Any) -> str | None:

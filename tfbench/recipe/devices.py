@@ -5,7 +5,7 @@ import re
 
 from tfbench.errors import DeviceError
 from tfbench.recipe.abilities import BackendName
-from tfbench.recipe.mesh import Mesh, resolve_mesh
+from tfbench.recipe.mesh import Mesh
 from tfbench.recipe.sections import DistributionConfig, StrategyName, TrainingConfig
 from tfbench.wording import shorten
 
@@ -43,6 +43,7 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
         DeviceError: Not a device, named twice, kinds mixed, or more than the strategy can use.
     """
     devices = []
+    received = shorten(", ".join(config.devices))
     for text in config.devices:
         match = re.fullmatch(r"(cpu|gpu)(?::(\d{1,3}))?", text.strip().lower())
         if not match:
@@ -52,23 +53,17 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
         if kind == "cpu" and devices[-1].index >= MAX_LOGICAL_CPUS:
             raise DeviceError(f"devices: cpu:0 to cpu:{MAX_LOGICAL_CPUS - 1}. Received: '{shorten(text)}'.")
     if len(set(devices)) < len(devices):
-        raise DeviceError(f"devices: each may be named once. Received: {shorten(', '.join(config.devices))}.")
+        raise DeviceError(f"devices: each may be named once. Received: {received}.")
     if len({device.kind for device in devices}) > 1:
-        raise DeviceError(
-            "devices: replicas on CPU and GPU at once are not comparable. "
-            f"Received: {shorten(', '.join(config.devices))}."
-        )
+        raise DeviceError(f"devices: replicas on CPU and GPU at once are not comparable. Received: {received}.")
     if Device("gpu", -1) in devices and len(devices) > 1:
         raise DeviceError("devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2 otherwise.")
     if config.strategy in _OF_ONE_DEVICE and len(devices) > 1:
-        raise DeviceError(
-            f"strategy {config.strategy} takes one device. Received: {shorten(', '.join(config.devices))}. "
-            "Use --strategy mirrored for several."
-        )
+        use = "Use --strategy mirrored for several"
+        raise DeviceError(f"strategy {config.strategy} takes one device. Received: {received}. {use}.")
     if config.strategy == "default" and devices and devices[0].kind == "cpu" and devices[0].index:
-        raise DeviceError(
-            f"strategy default always places on {HOST}. Received: {devices[0]}. Use --strategy one_device for it."
-        )
+        use = "Use --strategy one_device for it"
+        raise DeviceError(f"strategy default always places on {HOST}. Received: {devices[0]}. {use}.")
     return tuple(devices)
 
 
@@ -87,9 +82,19 @@ def find_mesh(devices: tuple[Device, ...], config: DistributionConfig) -> Mesh:
     """Returns the mesh of devices that are known one by one, those of all workers together.
 
     Raises:
-        DeviceError: As of `resolve_mesh`.
+        DeviceError: The recipe's mesh has another number of devices.
     """
-    return resolve_mesh(config.strategy, config.mesh, len(devices) * (config.num_workers or 1))
+    num_devices = len(devices) * (config.num_workers or 1)
+    mesh = Mesh(**config.mesh)
+    if not config.mesh:
+        return Mesh(1, num_devices) if config.strategy == "model" else Mesh(num_devices)
+    if mesh.num_devices != num_devices:
+        text = ", ".join(f"{name} = {size}" for name, size in config.mesh.items())
+        raise DeviceError(
+            f"distribution.mesh: {{ {text} }} are {mesh.num_devices} devices. Received: {num_devices}. Name as many "
+            "with distribution.devices, or change the mesh."
+        )
+    return mesh
 
 
 def require_usable(config: DistributionConfig, training: TrainingConfig) -> None:
@@ -116,8 +121,8 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
         ("validation_batch_size", training.validation_batch_size or batch),
     ):
         if size % num_replicas:
-            below, above = size - size % num_replicas, size + -size % num_replicas
-            use = f"{below} or {above}" if below else f"{above}"
+            near = [size - size % num_replicas, size + -size % num_replicas]
+            use = " or ".join(str(one) for one in near if one)
             raise DeviceError(
                 f"training.{name}: must be divisible by num_replicas. "
                 f"Received: {size} with {num_replicas} replicas. Use {use}."

@@ -8,11 +8,10 @@ convolutions are computed once, each device its part of the batch, and each dens
 
 import dataclasses
 import fnmatch
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
-from tfbench.errors import DeviceError, RecipeError
+from tfbench.errors import RecipeError
 from tfbench.schema import NaturalNumber, Text, schema
 
 MeshAxis = Literal["data", "model"]
@@ -45,9 +44,9 @@ class Mesh:
         return self.data * self.model
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """By the axis' name."""
-        return {"data": self.data, "model": self.model}
+    def split_axis(self) -> MeshAxis:
+        """Along which axis weights are cut where nothing says otherwise."""
+        return "model" if self.model > 1 else "data"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,34 +56,6 @@ class VariableShape:
     name: str  # "fc6/kernel"
     shape: tuple[int, ...]
     layer_kind: str  # Keras's name of the layer's class
-
-
-def resolve_mesh(strategy: str, asked: Mapping[MeshAxis, int], num_devices: int) -> Mesh:
-    """Returns the mesh that a strategy makes of all devices together.
-
-    Args:
-        strategy: As of `DistributionConfig`.
-        asked: The recipe's mesh; empty: the strategy's own.
-        num_devices: Of all workers together.
-
-    Raises:
-        DeviceError: The mesh has another number of devices.
-    """
-    if not asked:
-        return Mesh(1, num_devices) if strategy == "model" else Mesh(num_devices)
-    mesh = Mesh(asked.get("data", 1), asked.get("model", 1))
-    if mesh.num_devices != num_devices:
-        text = ", ".join(f"{name} = {size}" for name, size in asked.items())
-        raise DeviceError(
-            f"distribution.mesh: {{ {text} }} are {math.prod(asked.values())} devices. Received: {num_devices}. Name "
-            "as many with distribution.devices, or change the mesh."
-        )
-    return mesh
-
-
-def split_axis(mesh: Mesh) -> MeshAxis:
-    """Returns along which axis of a mesh dense layers are cut where no layout says otherwise."""
-    return "model" if mesh.model > 1 else "data"
 
 
 def lay_out(
@@ -111,8 +82,8 @@ def lay_out(
             names = ", ".join(variable.name for variable in variables if len(variable.shape) > 1)
             problems.append(f"{where}.variables: '{rule.variables}' matches none of {names}.")
         for variable in matched:
-            split = rule.split or split_axis(mesh)
-            size, parts = len(variable.shape), mesh.sizes[split]
+            split = rule.split or mesh.split_axis
+            size, parts = len(variable.shape), getattr(mesh, split)
             if variable.name in layout:
                 problems.append(f"{where}.variables: {variable.name} is cut by a rule before it already.")
             elif rule.axis >= size:
@@ -130,15 +101,15 @@ def lay_out(
 
 
 def _lay_out_dense(variables: Sequence[VariableShape], mesh: Mesh) -> dict[str, tuple[MeshAxis | None, ...]]:
-    split = split_axis(mesh)
+    split = mesh.split_axis
     layout = {
         variable.name: _cut(variable, len(variable.shape) - 1, split)
         for variable in variables
-        if variable.layer_kind == DENSE and variable.shape and not variable.shape[-1] % mesh.sizes[split]
+        if variable.layer_kind == DENSE and variable.shape and not variable.shape[-1] % getattr(mesh, split)
     }
     if not layout:
         raise RecipeError(
-            f"distribution.layout: not given, and no dense layer's outputs divide by {mesh.sizes[split]}, so that "
+            f"distribution.layout: not given, and no dense layer's outputs divide by {getattr(mesh, split)}, so that "
             "nothing would be split. Name what is to be, or use --strategy mirrored."
         )
     return layout

@@ -34,11 +34,9 @@ class KerasArguments:
 
 
 @schema
-class AdamConfig(KerasArguments):
-    """Keras's Adam (Kingma & Ba 2014)."""
+class AdamArguments(KerasArguments):
+    """What Adam and AdamW take."""
 
-    name: Literal["adam"] = "adam"
-    """Chooses Adam."""
     beta_1: Fraction = 0.9
     """Decay of the mean of the gradients."""
     beta_2: Fraction = 0.999
@@ -48,19 +46,21 @@ class AdamConfig(KerasArguments):
 
 
 @schema
-class AdamWConfig(KerasArguments):
+class AdamConfig(AdamArguments):
+    """Keras's Adam (Kingma & Ba 2014)."""
+
+    name: Literal["adam"] = "adam"
+    """Chooses Adam."""
+
+
+@schema
+class AdamWConfig(AdamArguments):
     """Keras's AdamW (Loshchilov & Hutter 2019)."""
 
     name: Literal["adamw"] = "adamw"
     """Chooses AdamW."""
     weight_decay: NonNegativeNumber = 0.004
     """How strongly weights are drawn to zero, times the learning rate; as in Keras."""
-    beta_1: Fraction = 0.9
-    """Decay of the mean of the gradients."""
-    beta_2: Fraction = 0.999
-    """Decay of the mean of the squared gradients."""
-    epsilon: Rate = 1e-7
-    """Added to the divisor."""
 
 
 @schema

@@ -42,13 +42,13 @@ class RecipeInfo:
     """What the workload is and where it comes from."""
 
     title: Text
-    """Name of the workload, as tables and plots show it."""
+    """Name of the workload in tables and plots."""
     source: Text
     """Where the workload comes from."""
     notes: str = ""
-    """What else a reader should know: what the original left open, and what was chosen."""
+    """What the original left open, and what was chosen."""
     not_meant_for: tuple[Literal["cpu", "gpu"], ...] = ()
-    """Kinds of devices on which a run is possible, but warned of."""
+    """Kinds of devices on which a run is warned of."""
 
 
 @schema
@@ -65,65 +65,58 @@ class DatasetConfig:
 
     name: Text
     data: Literal["real", "synthetic"] = "real"
-    """The real samples, or made ones of the same shapes, types, classes and number."""
+    """Real samples, or synthetic ones of the same shapes, types, classes and number."""
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @schema
 class TrainingConfig:
-    """How the model is trained; everything that could differ between two arms is explicit here, never "auto"."""
+    """How the model is trained."""
 
     backend: BackendName = "tensorflow"
     """The framework that Keras trains with. `pip install jax` or `pip install torch` installs another one."""
     global_batch_size: BatchSize
-    """Samples of a step, over all replicas."""
+    """Samples per step, over all replicas."""
     epochs: Annotated[Count, pydantic.Field(le=1_000_000)]
-    """How often the training goes through the training samples."""
+    """Number of passes through the training samples."""
     optimizer: AnyOptimizer = dataclasses.field(default_factory=AdamConfig)
-    """The optimizer, by its `name`, and its values."""
+    """The optimizer: its `name` and its values."""
     loss: Literal["sparse_categorical_crossentropy", "mean_squared_error", "summed_squared_error"] = (
         "sparse_categorical_crossentropy"
     )
-    """Classes need the cross-entropy. `mean_squared_error` averages over a sequence's steps, `summed_squared_error`
-    adds the steps' mean squared errors up."""
+    """Classes need the cross-entropy. `mean_squared_error` averages a sequence's steps, `summed_squared_error` adds."""
     head: Head = "logits"
-    """What the cross-entropy is given in training: the model's output, or its softmax, to which the cross-entropy
-    applies a second one. The loss of n classes then lies between log(n - 1 + e) - 1 and log(n - 1 + e), for ten classes
-    1.461 and 2.461, and is not comparable with the usual one."""
+    """Input of the cross-entropy in training: the model's output, or its softmax, which the loss then applies twice.
+    A double softmax gives losses that compare with no others: for ten classes, 1.461 to 2.461."""
     validation_head: Head = "logits"
-    """The same for validation."""
+    """Input of the cross-entropy in validation."""
     validation_batch_size: BatchSize | None = None
-    """Samples of a step of validation, over all replicas; not set: as `global_batch_size`."""
+    """Samples per validation step, over all replicas; not set: as `global_batch_size`."""
     evaluates_training: Flag = False
-    """Loss and accuracy of the training samples in inference mode after each epoch."""
+    """Evaluate the training samples in inference mode after each epoch."""
     stop_at_val_accuracy: Fraction | None = None
-    """Ends the training once the validation accuracy reaches this."""
+    """Stop once the validation accuracy reaches this."""
     stop_below_error_change: PositiveNumber | None = None
-    """Ends the training once the training error (the loss; in inference mode if that is evaluated) changes by less than
-    this from one epoch to the next."""
+    """Stop once the training loss, in inference mode if that is evaluated, changes by less per epoch."""
     steps_per_execution: Annotated[Count, pydantic.Field(le=100_000)] = 1
-    """Steps of one call of the compiled training function, as in Keras."""
+    """Steps per call of the compiled training function, as in Keras."""
     data_on_device: Flag = False
-    """Whether the training samples lie on the device, where each step gathers its batch by their numbers, and one
-    compiled loop does the steps of an execution (on `torch`, which has one, there is no loop); for samples in memory
-    that are not cropped, and not for `mirrored`."""
+    """Keep the training set in device memory and select batches there. Not with `mirrored` or random crops."""
     compiler: Compiler | None = None
-    """What makes a step of the network: "graph" (TensorFlow's own graph), "xla" (on `tensorflow` for one replica only),
-    "inductor" (`torch.compile`) or "eager" (operation after operation from Python). Not set: "graph" on `tensorflow`,
-    "xla" on `jax`, "eager" on `torch`."""
+    """"graph" (TensorFlow's own), "xla" (on `tensorflow` for one replica), "inductor" (`torch.compile`) or "eager".
+    Not set: "graph" on `tensorflow`, "xla" on `jax`, "eager" on `torch`."""
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
-    """Keras's policy for the types of weights and computations."""
+    """Keras's dtype policy."""
     tensor_float_32: Flag = False
-    """Whether GPUs may compute "float32" with ten bits of mantissa, which no CPU does; TensorFlow's own default is
-    true."""
+    """Let GPUs compute "float32" with ten bits of mantissa, as no CPU does. TensorFlow's own default is true."""
     deterministic: Flag = False
-    """Whether operations give the same bits each time; on `tensorflow` not together with `compiler = "xla"`."""
+    """Use only operations that give the same bits each time; on `tensorflow` not with `compiler = "xla"`."""
     seed: Seed = 0
-    """Draws the initial weights, the order of the data and synthetic data."""
+    """Seed of the initial weights, the order of the data and synthetic data."""
     intra_op_threads: Threads = 0
-    """Threads for the work within an operation; 0: as many as TensorFlow likes."""
+    """Threads within an operation; 0: the framework decides."""
     inter_op_threads: Threads = 0
-    """Threads that start operations; 0: as many as TensorFlow likes."""
+    """Operations that run at once; 0: the framework decides."""
 
     def __post_init__(self) -> None:
         if self.compiler_used not in COMPILERS[self.backend]:
@@ -157,26 +150,22 @@ class DistributionConfig:
     """How a network is spread: strategy, devices and workers."""
 
     strategy: StrategyName = "default"
-    """"default": plain Keras on one device. "one_device": `tf.distribute.OneDeviceStrategy`. "mirrored": a copy of the
-    network on each device, and a part of each batch, by `tf.distribute.MirroredStrategy` or, on `jax`,
-    `keras.distribution`. "multi_worker": the same over several processes, on one machine or several. "model" (on
-    `jax`): weights are cut, and lie in parts on the devices, which compute the same samples. "hybrid" (on `jax`):
-    each batch is cut, too."""
+    """"default" (plain Keras on one device), "one_device" (`tf.distribute.OneDeviceStrategy`), "mirrored" (one replica
+    per device), "multi_worker" (the same over several processes), "model" (model parallel, on `jax`) or "hybrid"
+    (data and model parallel, on `jax`)."""
     devices: tuple[Text, ...] = ()
-    """`cpu`, `cpu:N`, `gpu` or `gpu:N`, of each worker. None named: strategies over several devices take every GPU, the
-    others the first; without GPUs the CPU."""
+    """`cpu`, `cpu:N`, `gpu` or `gpu:N`, of each worker. None named: every GPU for strategies over several devices, else
+    the first; without GPUs the CPU."""
     num_workers: Annotated[Count, pydantic.Field(le=4096)] | None = None
-    """Processes that train together under "multi_worker"; not set: as many as the launcher (Slurm, MPI, `TF_CONFIG`)
-    started."""
+    """Processes under "multi_worker"; not set: as many as the launcher (Slurm, MPI, `TF_CONFIG`) started."""
     mesh: dict[MeshAxis, Annotated[Count, pydantic.Field(le=4096)]] = dataclasses.field(default_factory=dict)
-    """Of "model" and "hybrid": number of devices along each axis, `{ data = 2, model = 2 }`. A batch is cut along
-    "data" alone. Not set: "model" has all devices along "model", "hybrid" along "data", where weights are cut, too."""
+    """Of "model" and "hybrid": number of devices along each axis, `{ data = 2, model = 2 }`. Batches are split along
+    "data". Not set: all along "model" for "model", and along "data" for "hybrid", which splits weights there, too."""
     layout: tuple[LayoutRule, ...] = ()
-    """Of "model" and "hybrid": which variables are cut, and how. Not set: kernels and biases of dense layers are, by
-    their outputs."""
+    """Of "model" and "hybrid": which variables are split, and how. Not set: dense layers, by their outputs."""
     cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduction_to_one_device"] = "auto"
     """How `mirrored` adds gradients up on `tensorflow`. "auto": "nccl" on GPUs, "reduction_to_one_device" on CPUs.
-    TensorFlow has "hierarchical_copy" right for even numbers of replicas only; with others it is refused."""
+    "hierarchical_copy" needs an even number of replicas."""
 
     def __post_init__(self) -> None:
         if self.num_workers is not None and self.strategy != "multi_worker":
@@ -192,23 +181,17 @@ class MeasurementConfig:
     """How the clock is read, and when to stop before the recipe's epochs are done."""
 
     clock: Literal["span", "step"] = "span"
-    """"span": a reading as soon as `min_span_seconds` have passed, then one synchronisation with the device. "step": a
-    synchronisation after every step; gives percentiles of single steps, slows small networks down and is not comparable
-    with "span"."""
+    """Time groups of steps ("span") or every step ("step": exact percentiles, slower, not comparable with "span")."""
     min_span_seconds: Annotated[PositiveNumber, pydantic.Field(le=60)] = 0.05
-    """Time between two readings of the clock "span", at least; at most about five times as long, where the host gives
-    out steps faster than the device does them."""
+    """Shortest group of steps that the clock "span" times; groups may take up to five times as long."""
     warmup_steps: Count = 10
-    """Leading steps that are in no figure of speed. The first traces and compiles; the next two were seen to take up to
-    1.5 times as long as later ones; and the first seven use batches that were made, or begun, while the first one
-    compiled."""
+    """Leading steps that count in no speed: the first one compiles, the next ones use batches made meanwhile."""
     steps: Count | None = None
-    """Stops after the warm-up and so many more steps."""
+    """Stop after the warm-up and so many more steps."""
     seconds: PositiveNumber | None = None
-    """Stops after the warm-up and so many more seconds."""
+    """Stop after the warm-up and so many more seconds."""
     checks: Flag = True
-    """After the training, a second or two for the input pipeline alone and for the peak of the devices, which the speed
-    is held against."""
+    """Measure the input pipeline alone and the devices' peak after the training, a second or two."""
 
     @property
     def is_limited(self) -> bool:
@@ -221,17 +204,17 @@ class OutputConfig:
     """What a run leaves besides its figures."""
 
     snapshot_every_epochs: Count | None = None
-    """A snapshot to resume from after every so many epochs; not set: none."""
+    """Epochs between snapshots to resume from; not set: none."""
     snapshots_kept: Count = 2
-    """How many snapshots are kept, the newest."""
+    """Number of snapshots to keep, the newest."""
     saves_model: Flag = False
-    """The trained model as `model.keras`."""
+    """Save the trained model as `model.keras`."""
     draws_model: Flag = False
-    """The model's graph as `model.png`; needs `pip install pydot` and Graphviz."""
+    """Draw the model's graph as `model.png`; needs `pip install pydot` and Graphviz."""
     num_predictions: Annotated[NaturalNumber, pydantic.Field(le=10_000)] = 0
-    """So many labels of the validation set, and what the model takes them for."""
+    """Number of validation samples to record with label and prediction."""
     per_class_accuracy: Flag = False
-    """The accuracy of each class of the validation set."""
+    """Record the validation accuracy of each class."""
 
 
 @schema
@@ -239,47 +222,47 @@ class CostConfig:
     """What the machine costs."""
 
     price_per_hour: NonNegativeNumber | None = None
-    """What an hour of this machine costs; not set: no cost is shown."""
+    """Price of this machine per hour; not set: no costs."""
     instance: str = ""
-    """Name of this machine, as the bill has it."""
+    """Name of this machine on the bill."""
     currency: Currency = "USD"
     """Currency of the price."""
 
 
 @schema
 class ExpectConfig:
-    """What a run on real data should learn; one that does not is marked, since speed without learning is void."""
+    """What a run on real data should learn; one that does not is marked."""
 
     val_accuracy_at_epoch: dict[EpochKey, AccuracyBand] = dataclasses.field(default_factory=dict)
-    """From an epoch, `12`, to the lowest and the highest validation accuracy after it."""
+    """Lowest and highest validation accuracy by epoch: `12 = [0.97, 0.99]`."""
     val_loss_at_epoch: dict[EpochKey, LossBand] = dataclasses.field(default_factory=dict)
-    """The same of the validation loss."""
+    """Lowest and highest validation loss by epoch."""
     target_accuracy: Annotated[Number, pydantic.Field(gt=0, le=1)] | None = None
-    """The time, and the cost where there is a price, until `val_accuracy` reaches it is reported."""
+    """Validation accuracy whose time to reach, and cost, is reported."""
 
 
 @schema
 class Reference:
-    """Published figures to stand beside ours."""
+    """Published figures to compare with."""
 
     hardware: Text
-    """What they were measured on."""
+    """Hardware that they were measured on."""
     devices: Text
-    """Which devices of it trained."""
+    """Devices of it that trained."""
     source: Text
     """Where they are printed."""
     figures: dict[str, Number]
     """From the name of a figure to its published value."""
     curve: dict[str, tuple[Number, ...]] = dataclasses.field(default_factory=dict)
-    """From the name of a figure to its published values, epoch by epoch."""
+    """Published values by epoch, from the name of each figure."""
     layer_seconds: dict[DirectionKey, PositiveNumber] = dataclasses.field(default_factory=dict)
-    """Seconds of a step by direction and layer, "backward/pool": beside those of `tfbench profile`."""
+    """Seconds per step by direction and layer, such as "backward/pool", shown by `tfbench profile`."""
     verified: Flag = True
     """False where a figure could not be checked at its source."""
     notes: str = ""
-    """What else is to be said of the figures."""
+    """Remarks on the figures."""
     not_comparable: str = ""
-    """Why none of its times can be held against ours."""
+    """Why its times do not compare with ours."""
 
 
 @schema

@@ -21,12 +21,7 @@ _INTEGERS = range(-(2**63), 2**63)  # of TOML
 
 
 def from_tables(
-    tables: Mapping[str, Any],
-    *,
-    name: str,
-    source: str,
-    overridden: Collection[str] = (),
-    varied: Collection[str] = (),
+    tables: Mapping[str, Any], *, name: str, source: str, overridden: Collection[str] = (), varied: Collection[str] = ()
 ) -> Recipe:
     """Builds a recipe from plain tables, as read from TOML or from a journal.
 

@@ -11,7 +11,7 @@ from tfbench.records.part import WHOLE, Part
 from tfbench.records.placement import Member, Placement, ReplicaCheck
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.records.spread import ExchangeCheck, Spread
-from tfbench.schema import Id, Timestamp, schema
+from tfbench.schema import Id, NaturalNumber, NonNegativeNumber, Timestamp, schema
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
@@ -120,17 +120,17 @@ class EpochRecord:
     input pipeline the time between epochs. Elsewhere it is 0, although a few are ready when the first epoch begins.
     """
 
-    epoch: int
-    num_steps: int
-    epoch_seconds: float
-    validation_seconds: float | None
-    elapsed_seconds: float
+    epoch: NaturalNumber
+    num_steps: NaturalNumber
+    epoch_seconds: NonNegativeNumber
+    validation_seconds: NonNegativeNumber | None
+    elapsed_seconds: NonNegativeNumber
     samples_per_second: float | None
     loss: float | None
     accuracy: float | None
     val_loss: float | None
     val_accuracy: float | None
-    finished_at: float  # seconds since 1970, UTC
+    finished_at: Timestamp  # seconds since 1970, UTC
     inference_loss: float | None = None
     inference_accuracy: float | None = None
     inference_seconds: float | None = None

@@ -1,8 +1,7 @@
 """From the last step done to what a progress bar shows of a run."""
 
-from tfbench.records.progress import TrainingProgress
+from tfbench.records.observer import Observer, TrainingProgress
 from tfbench.records.run import RunResult
-from tfbench.runs.observer import RunObserver
 
 
 class RunProgress:
@@ -37,7 +36,7 @@ class RunProgress:
         """Takes in that something else began; `time_` in seconds since 1970."""
         self._stage_at = time_
 
-    def advance(self, observer: RunObserver, epoch: int, step: int, *, time_: float) -> None:
+    def advance(self, observer: Observer, epoch: int, step: int, *, time_: float) -> None:
         """Shows the last step done, counted over this run's own steps; `epoch` counts those of its predecessor, too."""
         self._first = self._first or (step, time_)
         first_step, first_time = self._first
@@ -58,7 +57,7 @@ class RunProgress:
         )
         observer.progress(done)
 
-    def advance_profile(self, observer: RunObserver, *, time_: float) -> None:
+    def advance_profile(self, observer: Observer, *, time_: float) -> None:
         """Shows that one more round of a profile is done; `time_` in seconds since 1970."""
         self._num_rounds += 1
         if self._profile_seconds is not None:

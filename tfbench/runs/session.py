@@ -16,13 +16,13 @@ from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
 from tfbench.records.lines import Record
 from tfbench.records.members import member_path
+from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs.endings import INTERRUPTED, describe_exit
 from tfbench.runs.launchers.group import Group
 from tfbench.runs.launchers.launch import Launch, prepare
 from tfbench.runs.launchers.process import STOP_SECONDS, Worker
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
-from tfbench.runs.observer import RunObserver
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.briefs import write_brief
@@ -43,7 +43,7 @@ def execute_run(
     state: TrackingState,
     store: Store,
     tracker: Tracker | None,
-    observer: RunObserver,
+    observer: Observer,
     limits: RunLimits = NO_LIMITS,
 ) -> RunOutcome:
     """Measures a run in a process of its own, or several, and follows it to the store.
@@ -88,7 +88,7 @@ def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> 
             journal = Journal(path)
             journal.reserve()
             journal.append("request", **request_fields(request))
-            if path.parent == store.journals:
+            if path.parent == store.journals:  # not that of another worker than the first
                 store.write_state(request.run_id, state)
         except OSError as error:
             store.discard(request.run_id)
@@ -112,7 +112,7 @@ class _Run:
         self,
         request: RunRequest,
         tracker: Tracker | None,
-        observer: RunObserver,
+        observer: Observer,
         worker: Worker | Group,
         stop: StopSignals,
         limits: RunLimits,

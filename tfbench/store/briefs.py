@@ -1,13 +1,12 @@
 """The briefs of a store's runs: one small file beside each journal, so that thousands are read in seconds."""
 
 import contextlib
-import dataclasses
 import gc
 import json
 import statistics
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief, make_brief
 from tfbench.analysis.run.summary import summarize_run
@@ -16,7 +15,7 @@ from tfbench.records.journal import damaged, describe, read_run
 from tfbench.records.plain_files import open_at_once
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.whole_files import write_whole
-from tfbench.schema import read_as
+from tfbench.schema import read_as, to_plain
 from tfbench.store.store import Store
 
 # What a run takes beside its steady steps, in a sweep; its checks are made in the first round alone.
@@ -38,7 +37,7 @@ def write_brief(result: RunResult, summary: Summary, journal_path: Path) -> RunB
         OSError: The folder cannot be written to.
     """
     brief = make_brief(result, summary, journal_bytes=journal_path.stat().st_size)
-    write_whole(brief_path(journal_path), json.dumps(_to_table(brief), separators=(",", ":")))
+    write_whole(brief_path(journal_path), json.dumps(to_plain(brief), separators=(",", ":")))
     return brief
 
 
@@ -95,11 +94,6 @@ def _without_collections() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _to_table(brief: RunBrief) -> dict[str, Any]:
-    """Returns a brief's fields, which are plain values already."""
-    return {field.name: getattr(brief, field.name) for field in dataclasses.fields(brief)}
 
 
 def _read_brief(journal_path: Path) -> RunBrief | None:

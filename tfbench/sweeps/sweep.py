@@ -5,10 +5,12 @@ import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.errors import DatasetError, TfbenchError
+from tfbench.errors import DatasetError, RecipeError, TfbenchError
+from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
     ARM_TAG,
@@ -31,19 +33,61 @@ from tfbench.runs.requests import new_request
 from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.briefs import typical_start_seconds
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import SweepLog
+from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log, read_sweep, reopened_log
+from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
-from tfbench.sweeps.observer import SweepObserver
-from tfbench.sweeps.plan import require_back_ends, require_machine_found
-from tfbench.sweeps.tasks import Task, find_results, find_standing
+from tfbench.sweeps.plan import check_points, require_back_ends, require_machine_found
+from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_refused
 from tfbench.sweeps.view import try_to_show
 
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
 
 
-def make_sweep(
-    plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker: RunMaker, observer: SweepObserver
-) -> Swept:
+class Planned(NamedTuple):
+    """A sweep that is to be made, or gone on with."""
+
+    plan: SweepPlan
+    log: AbstractContextManager[SweepLog]  # its record, to be opened
+    results: dict[int, CellResult]  # of the runs that were made before, by the numbers of their cells
+    before: TrackingState | None = None  # where these are tracked
+
+
+def new_sweep(store: Store, plan: SweepPlan) -> Planned:
+    """Returns a sweep of which nothing was made yet."""
+    return Planned(plan, new_log(store, plan), {})
+
+
+def reopen_sweep(store: Store, token: str, *, allows_code: bool) -> Planned:
+    """Returns a sweep that is to go on, whose record may be someone else's.
+
+    Args:
+        store: Where it is.
+        token: The beginning of its id, or "@last".
+        allows_code: That it was allowed when the sweep was planned does not count.
+
+    Raises:
+        UnknownNameError: There is no such sweep.
+        TrackingError: Its record is damaged.
+        RecipeError: A point of it cannot be, or calls code.
+    """
+    sweep_id = find_sweep(store, token)
+    plan, results = read_sweep(store, sweep_id)
+    require_allowed_again(plan, allows_code=allows_code)
+    check_points(plan)
+    return Planned(plan, reopened_log(store, sweep_id), results, find_tracking(store, sweep_id))
+
+
+def require_allowed_again(plan: SweepPlan, *, allows_code: bool) -> None:
+    """Refuses a plan of before that calls code.
+
+    Raises:
+        RecipeError: It is not allowed again.
+    """
+    if plan.allows_code and not allows_code:
+        raise RecipeError("the sweep calls functions of your own: allow it again with --allow-code (allows_code=True).")
+
+
+def make_sweep(plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker: RunMaker, observer: Observer) -> Swept:
     """Makes the runs of a sweep that are missing, and sets all of them side by side.
 
     Args:
@@ -66,7 +110,7 @@ def make_sweep(
 
 
 def make_task(
-    plan: SweepPlan, task: Task, maker: RunMaker, observer: SweepObserver, data_dir: str | None = None
+    plan: SweepPlan, task: Task, maker: RunMaker, observer: Observer, data_dir: str | None = None
 ) -> SweepEnd:
     """Makes the runs of a task on this machine that its store does not have yet.
 
@@ -107,7 +151,7 @@ def _refine(log: SweepLog, store: Store) -> bool:
     return bool(values)
 
 
-def run_sweep(log: SweepLog, maker: RunMaker, observer: SweepObserver, of: Sequence[Cell] | None = None) -> SweepEnd:
+def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[Cell] | None = None) -> SweepEnd:
     """Makes the runs of a sweep that it does not have yet.
 
     A run that fails, is killed for memory or time, or is refused is a result like any other; its point is not tried
@@ -163,6 +207,8 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: SweepObserver, of: Seque
     def tell(run: SeriesRun) -> None:
         result = CellResult(cell=cell.number, outcome="REFUSED", reason=run.refusal, seconds=run.seconds)
         if run.outcome is None:
+            if of is not None:
+                keep_refused(maker.store, run.request, run.refusal)
             end(result)
         elif not run.outcome.was_interrupted or run.is_finished:  # half a run is made again when the sweep goes on
             found = run.outcome.result.exit

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from tfbench.analysis.comparison.hosts import host_of
 from tfbench.errors import RecipeError, TrackingError
+from tfbench.records.journal import Journal, request_fields
+from tfbench.records.run import RunRequest
 from tfbench.records.sweep import (
     ARM_TAG,
     POINT_TAG,
@@ -34,6 +36,7 @@ from tfbench.sweeps.plan import check_points
 
 PLAN_FORMAT = 1
 _TAGS = (SWEEP_TAG, POINT_TAG, ARM_TAG, ROUND_TAG)  # which together say what run of a plan one is
+_REFUSED = "refused: "  # what the reason of a run that was refused begins with
 
 
 class Task(NamedTuple):
@@ -134,9 +137,28 @@ def find_results(store: Store, plan: SweepPlan, run_ids: Iterable[str]) -> dict[
         sweep_id, setting, arm, round_number = (brief.tags.get(tag, "") for tag in _TAGS)
         number = numbers.get((sweep_id, setting, arm, round_number))
         if number is not None and not is_half(brief.status, brief.reason):
-            plain = {"cell": number, "outcome": brief.status, "run_id": brief.run_id, "reason": brief.reason}
+            outcome = "REFUSED" if brief.reason.startswith(_REFUSED) else brief.status
+            reason = brief.reason.removeprefix(_REFUSED)
+            plain = {"cell": number, "outcome": outcome, "run_id": brief.run_id, "reason": reason}
             found[number] = build(CellResult, plain, f"run {brief.run_id}")
     return found
+
+
+def keep_refused(store: Store, request: RunRequest, reason: str) -> None:
+    """Writes a journal of two lines of a run that was refused: all that comes home of a task is its journals.
+
+    Raises:
+        TrackingError: It cannot be written.
+    """
+    path = store.create_journal(request.run_id)
+    try:
+        journal = Journal(path)
+        journal.append("request", **request_fields(request))
+        journal.append("exit", status="FAILED", reason=f"{_REFUSED}{reason}")
+        journal.sync()
+        journal.close()
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
 
 
 def note_results(log: SweepLog, store: Store) -> None:

@@ -14,8 +14,9 @@ from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
 from tfbench.records.sweep import ARM_TAG, ROUND_TAG, SWEEP_TAG, label_arm
 from tfbench.report.figures import ARM_COLORS
 from tfbench.report.formats import format_speed
+from tfbench.report.profile.sentences import describe_bottleneck
 from tfbench.tracking.mlflow_view import AXES, RESULT_TAG
-from tfbench.wording import cut, format_share, markdown_text
+from tfbench.wording import cut, markdown_text
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
@@ -216,14 +217,7 @@ def _describe_profile(result: RunResult) -> list[str]:
         framework = title_of(result.request.recipe.training.backend)
         return [f"{framework}'s trace of a few steps, no training: folder trace of the artifacts.", ""]
     step = summarize_profile(result)
-    if step is None:
-        return ["Profile of a step, no training.", ""]
-    bottleneck = step.bottleneck
-    return [
-        f"Profile of a step, no training. Bottleneck: {bottleneck.name}, {1e3 * bottleneck.seconds:.3g} ms of "
-        f"{1e3 * step.full_seconds:.3g} ms ({format_share(bottleneck.share)}).",
-        "",
-    ]
+    return [f"Profile of a step, no training. {describe_bottleneck(step) if step else ''}".rstrip(), ""]
 
 
 def _flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -20,7 +20,6 @@ from tfbench.tracking.mlflow_runs import RUN_TAG, create_run, search_run
 from tfbench.tracking.mlflow_view import OVERVIEW
 from tfbench.tracking.mlflow_writes import (
     end_of,
-    log_files,
     log_whole,
     make_database,
     metrics_at,
@@ -32,7 +31,7 @@ from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment, Run, RunInfo
+    from mlflow.entities import Experiment, Run
 
 _BYTES_PER_SECOND = 2**20  # of files, on a slow line
 _SECONDS_PER_RUN = 1.0  # of a sweep, each of which takes a call
@@ -45,13 +44,8 @@ class _Progress:
     run: TrackedRun
     params: set[str]
     tags: dict[str, str]
-    info: "RunInfo"
+    is_deleted: bool  # by a user of MLflow, who will not want it back
     epochs: int = 0
-
-    @property
-    def is_deleted(self) -> bool:
-        """Whether it was deleted, by a user of MLflow, who will not want it back."""
-        return bool(self.info.lifecycle_stage == "deleted")
 
 
 class MlflowTracker:
@@ -87,6 +81,8 @@ class MlflowTracker:
         with self._asking(""):  # whoever calls knows what it means that nothing answers
             if not self._database or self._database.exists():
                 self._connected().get_experiment_by_name(self._experiment)
+            else:
+                import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  # takes seconds, too
 
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
         """Brings the MLflow run up to `result`, creating it first; sends only what was not sent before."""
@@ -111,7 +107,7 @@ class MlflowTracker:
             # Before the files: the status is true even if the files cannot be stored.
             ended = milliseconds(end_of(result))
             self._connected().set_terminated(progress.run.run_id, status=result.status, end_time=ended)
-            log_files(self._connected(), progress.info, files)
+            self._connected().log_artifacts(progress.run.run_id, str(files))
 
     def log_report(
         self,
@@ -150,7 +146,7 @@ class MlflowTracker:
             with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
                 for file_name, content in files.items():
                     (Path(folder) / file_name).write_bytes(content)
-                log_files(client, run.info, Path(folder))
+                client.log_artifacts(run_id, folder)
             client.set_terminated(run_id, status="FINISHED", end_time=at)
             return TrackedRun(tracking_uri=without_secrets(self._uri), experiment_id=experiment_id, run_id=str(run_id))
 
@@ -210,8 +206,12 @@ class MlflowTracker:
         run = self._find(run_id) or self._create(result)
         uri, experiment_id = without_secrets(self._uri), run.info.experiment_id
         tracked = TrackedRun(tracking_uri=uri, experiment_id=experiment_id, run_id=run.info.run_id)
-        params, tags = set(run.data.params), dict(run.data.tags)
-        self._progress[run_id] = _Progress(run=tracked, params=params, tags=tags, info=run.info)
+        self._progress[run_id] = _Progress(
+            run=tracked,
+            params=set(run.data.params),
+            tags=dict(run.data.tags),
+            is_deleted=run.info.lifecycle_stage == "deleted",
+        )
         state = self._store.read_state(run_id)
         if state is None or state.run != tracked:
             new = TrackingState(tracking_uri=self._uri, experiment=self._experiment, run=tracked)

@@ -1,6 +1,5 @@
 """Single things that are written to MLflow: batches of the size that it takes, a view, an empty database."""
 
-import concurrent.futures
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,12 +11,10 @@ from tfbench.tracking.mlflow_view import View
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment, Metric, RunInfo
+    from mlflow.entities import Experiment, Metric
 
 # Limits of MLflow's log_batch.
 MAX_METRICS, MAX_PARAMS, MAX_TAGS = 1000, 100, 100
-UPLOADS = 4  # at once: a file costs a server's answer, whatever its size
-_PROXIED = ("mlflow-artifacts:", "http:", "https:")
 
 
 def log_whole(
@@ -46,33 +43,6 @@ def metrics_at(values: Mapping[str, float], *, timestamp: int, step: int = 0) ->
     from mlflow.entities import Metric
 
     return [Metric(name, value, timestamp, step) for name, value in values.items()]
-
-
-def log_files(client: "MlflowClient", run: "RunInfo", folder: Path) -> None:
-    """Adds all files below a folder to a run; through a server, which answers for each of them, some at once.
-
-    Raises:
-        OSError: They cannot be sent, or written.
-        mlflow.exceptions.MlflowException: The server does not take them.
-    """
-    if not run.artifact_uri.startswith(_PROXIED):
-        client.log_artifacts(run.run_id, str(folder))
-        return
-    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-    repository = get_artifact_repository(run.artifact_uri, tracking_uri=client.tracking_uri)
-
-    def send(path: Path) -> None:
-        within = path.parent.relative_to(folder).as_posix()
-        repository.log_artifact(str(path), None if within == "." else within)
-
-    with concurrent.futures.ThreadPoolExecutor(UPLOADS) as pool:
-        sent = [pool.submit(send, path) for path in sorted(folder.rglob("*")) if path.is_file()]
-        try:
-            for each in sent:
-                each.result()
-        finally:
-            pool.shutdown(cancel_futures=True)  # where one is not taken, the others are not waited for
 
 
 def write_view(client: "MlflowClient", experiment: "Experiment", view: View) -> None:

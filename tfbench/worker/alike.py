@@ -22,12 +22,12 @@ def require_alike(request: RunRequest) -> int:
     Raises:
         WorkersError: One was asked for something else, or has other versions.
     """
-    placing, own = backends.current(), _list_parts(request)
-    rows = placing.gather_figures([_digest(part) for part in (*own.values(), platform.node())])
+    own = _list_parts(request)
+    rows = backends.current().gather_figures([_digest(part) for part in (*own.values(), platform.node())])
     for index, row in enumerate(rows):
         differing = [name for name, first, other in zip(own, rows[0], row, strict=False) if first != other]
         if differing:
-            placing.leave()  # all know it now; who ends first would end the others
+            backends.current().leave()  # all know it now; who ends first would end the others
             raise WorkersError(
                 f"worker {index} has another {', '.join(differing)} than worker 0. Start the same command, with the "
                 "same versions, for each worker."

@@ -223,6 +223,10 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     return prepared
 
 
+def _shares_machine(request: RunRequest) -> bool:
+    return count_other_workers(request.member.addresses[0] if request.member else request.run_id) > 0
+
+
 def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:
     """Loads the real data set, or makes its synthetic stand-in."""
     if registry.is_code(config.name):
@@ -236,10 +240,6 @@ def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_
         received = type(splits).__name__
         raise DatasetError(f"data set {config.name}: load_splits must return Splits. Received: {received}.")
     return splits
-
-
-def _shares_machine(request: RunRequest) -> bool:
-    return count_other_workers(request.member.addresses[0] if request.member else request.run_id) > 0
 
 
 @contextlib.contextmanager

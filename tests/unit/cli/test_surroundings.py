@@ -87,11 +87,9 @@ def test_a_recovery_that_is_stopped_says_how_to_go_on(tfbench: Cli, monkeypatch:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tfbench.runs.recovery.recover", stop)
-    done = tfbench("recover")
+    done = tfbench("recover", "--tracking-uri", "http://u:p@h")
     assert (done.exit_code, done.stdout) == (130, "")
-    assert done.stderr == (
-        "Error: interrupted. What is in MLflow stays there; `tfbench recover` goes on where it was stopped.\n"
-    )
+    assert "`tfbench recover --tracking-uri 'http://u:***@h'` goes on where it was stopped." in done.stderr
 
 
 def test_an_argument_that_is_no_text_is_refused() -> None:

@@ -20,7 +20,6 @@ from rich.console import Console
 from builders import build_environment, build_recipe, build_request
 from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
-from tfbench import cli
 from tfbench.analysis.run.summary import summarize
 from tfbench.cli._streams import CleanStream
 from tfbench.errors import TrackingError
@@ -270,13 +269,3 @@ def test_a_title_is_no_link_in_mlflow_s_description() -> None:
     shown = fields.describe(result, summarize(result, warmup_steps=0))
     assert r"**[x\](javascript:1)&lt;img>**" in shown
     assert "](http://tracker)" not in shown.replace(r"\](", "")
-
-
-def test_main_cleans_stdout_and_stderr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(sys, name, getattr(sys, name))
-    monkeypatch.setattr(sys, "argv", ["tfbench", "--version"])
-    with pytest.raises(SystemExit):
-        cli.main()
-    assert isinstance(sys.stdout, CleanStream)
-    assert isinstance(sys.stderr, CleanStream)

@@ -1,5 +1,8 @@
-"""What the kernel says of a machine, read from folders laid out as its own."""
+"""What the kernel says of a machine and of a process: for real, and from folders laid out as those of others."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,3 +105,126 @@ def test_the_smallest_quota_of_the_control_groups_holds(
     tmp_path: Path, files: dict[str, str], cores: float | None
 ) -> None:
     assert hardware.read_quota_cores(write(tmp_path, files)) == cores
+
+
+# Prints what is read of a process with another priority.
+READ = """
+from tfbench.machine import hardware
+print(hardware.read_niceness(), hardware.read_policy())
+"""
+
+
+def read_in(tmp_path: Path, *, nicer_by: int = 0, policy: int = os.SCHED_OTHER) -> str:
+    def prepare() -> None:
+        os.nice(nicer_by)
+        if policy != os.SCHED_OTHER:
+            os.sched_setscheduler(0, policy, os.sched_param(0))
+
+    command = [sys.executable, "-c", READ]
+    return subprocess.run(
+        command, preexec_fn=prepare, cwd=tmp_path, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_niceness_is_that_of_the_process_itself(tmp_path: Path) -> None:
+    own = hardware.read_niceness()
+    if own > 16:
+        pytest.skip("the tests run with the highest niceness already")
+    names = {getattr(os, name): name for name in ("SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE")}
+    name = names[os.sched_getscheduler(0)]  # of the tests, which is handed on
+    assert read_in(tmp_path) == f"{own} {name}"
+    assert read_in(tmp_path, nicer_by=3) == f"{own + 3} {name}"
+
+
+def test_the_policy_has_the_kernel_s_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getscheduler", lambda pid: os.SCHED_BATCH | os.SCHED_RESET_ON_FORK)
+    assert hardware.read_policy() == "SCHED_BATCH"
+    monkeypatch.setattr(os, "sched_getscheduler", lambda pid: os.SCHED_FIFO)
+    monkeypatch.setattr(os, "sched_getparam", lambda pid: os.sched_param(10))
+    assert hardware.read_policy() == "SCHED_FIFO 10"
+    monkeypatch.setattr(os, "sched_getscheduler", lambda pid: 7)
+    assert hardware.read_policy() == "policy 7"
+
+
+@pytest.mark.parametrize(
+    ("files", "niceness"),
+    [
+        ({"proc/self/autogroup": "/autogroup-123 nice 5", "proc/sys/kernel/sched_autogroup_enabled": "1"}, 5),
+        ({"proc/self/autogroup": "/autogroup-123 nice -3"}, -3),
+        ({"proc/self/autogroup": "/autogroup-123 nice 5", "proc/sys/kernel/sched_autogroup_enabled": "0"}, None),
+        ({"proc/self/autogroup": ""}, None),
+        ({}, None),
+    ],
+)
+def test_the_niceness_of_a_session_counts_where_the_kernel_groups_by_session(
+    tmp_path: Path, files: dict[str, str], niceness: int | None
+) -> None:
+    assert hardware.read_autogroup_niceness(write(tmp_path, files)) == niceness
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({"proc/self/cgroup": "0::/a/b", "sys/fs/cgroup/a/b/memory.max": "1073741824"}, 2**30),
+        (  # the group around it allows less
+            {
+                "proc/self/cgroup": "0::/a/b",
+                "sys/fs/cgroup/a/b/memory.max": "max",
+                "sys/fs/cgroup/a/memory.max": "536870912",
+            },
+            2**29,
+        ),
+        (
+            {
+                "proc/self/cgroup": "0::/a",
+                "sys/fs/cgroup/a/memory.max": "1073741824",
+                "sys/fs/cgroup/a/memory.high": "805306368",
+            },
+            3 * 2**28,
+        ),
+        ({"proc/self/cgroup": "0::/a", "sys/fs/cgroup/a/memory.max": "max"}, None),
+        ({"proc/self/cgroup": "0::/host/docker/1", "sys/fs/cgroup/memory.max": "1073741824"}, 2**30),
+        (
+            {
+                "proc/self/cgroup": "7:memory:/a\n4:cpu,cpuacct:/b",
+                "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "1073741824",
+                "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+            },
+            2**30,
+        ),
+        (
+            {
+                "proc/self/cgroup": "7:memory:/",
+                "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+            },
+            None,
+        ),
+        ({}, None),
+    ],
+)
+def test_the_smallest_memory_limit_of_the_control_groups_holds(
+    tmp_path: Path, files: dict[str, str], limit: int | None
+) -> None:
+    assert hardware.read_memory_limit(write(tmp_path, files)) == limit
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        (
+            {
+                "proc/self/cgroup": "0::/a/b",
+                "sys/fs/cgroup/a/b/cpuset.cpus": "",
+                "sys/fs/cgroup/a/b/cpuset.cpus.effective": "0-3",
+            },
+            "0-3",
+        ),
+        ({"proc/self/cgroup": "0::/a/b", "sys/fs/cgroup/a/cpuset.cpus.effective": "0-3,8"}, "0-3,8"),
+        ({"proc/self/cgroup": "3:cpuset:/a", "sys/fs/cgroup/cpuset/a/cpuset.cpus": "4-5"}, "4-5"),
+        ({"proc/self/cgroup": "0::/a"}, None),
+    ],
+)
+def test_the_cores_of_the_control_group_are_those_in_effect(
+    tmp_path: Path, files: dict[str, str], cores: str | None
+) -> None:
+    assert hardware.read_cpuset(write(tmp_path, files)) == cores

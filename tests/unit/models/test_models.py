@@ -116,10 +116,7 @@ def test_layers_of_one_model_do_not_start_alike() -> None:
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "adadelta", "rmsprop"])
 def test_optimizer_gets_every_value_of_its_table(optimizer: str) -> None:
     training = TrainingConfig(
-        global_batch_size=8,
-        epochs=1,
-        optimizer={"name": optimizer, "learning_rate": 0.125},
-        steps_per_execution=3,
+        global_batch_size=8, epochs=1, optimizer={"name": optimizer, "learning_rate": 0.125}, steps_per_execution=3
     )
     model = build_compiled_model(ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS)
     assert type(model.optimizer).__name__.lower() == optimizer

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from tfbench.errors import DeviceError, RecipeError
-from tfbench.recipe.devices import require_usable
+from tfbench.recipe.devices import Device, find_mesh, require_usable
 from tfbench.recipe.files import find_recipe, load_recipe
-from tfbench.recipe.mesh import LayoutRule, Mesh, VariableShape, lay_out, resolve_mesh
+from tfbench.recipe.mesh import LayoutRule, Mesh, VariableShape, lay_out
+from tfbench.recipe.sections import DistributionConfig
 
 NETWORK = [
     VariableShape("conv/kernel", (3, 3, 4, 8), "Conv2D"),
@@ -16,6 +17,12 @@ NETWORK = [
     VariableShape("fc2/kernel", (16, 10), "Dense"),
     VariableShape("fc2/bias", (10,), "Dense"),
 ]
+
+
+def mesh_of_four(strategy: Any, asked: Any) -> Mesh:
+    return find_mesh(
+        tuple(Device("cpu", index) for index in range(4)), DistributionConfig(strategy=strategy, mesh=asked)
+    )
 
 
 def rule(variables: str, axis: int, split: Any = None) -> LayoutRule:
@@ -33,12 +40,12 @@ def rule(variables: str, axis: int, split: Any = None) -> LayoutRule:
     ],
 )
 def test_a_strategy_has_a_mesh_unless_the_recipe_names_one(strategy: str, asked: Any, mesh: Mesh) -> None:
-    assert resolve_mesh(strategy, asked, 4) == mesh
+    assert mesh_of_four(strategy, asked) == mesh
 
 
 def test_a_mesh_of_another_number_of_devices_is_refused() -> None:
     with pytest.raises(DeviceError, match=r"\{ data = 2, model = 3 \} are 6 devices\. Received: 4"):
-        resolve_mesh("hybrid", {"data": 2, "model": 3}, 4)
+        mesh_of_four("hybrid", {"data": 2, "model": 3})
 
 
 def test_dense_layers_are_cut_by_their_outputs_where_these_divide() -> None:
@@ -115,11 +122,7 @@ def test_what_does_not_go_together_is_refused(values: dict[str, Any], message: s
 @pytest.mark.parametrize(
     ("backend", "strategy", "message"),
     [
-        (
-            "tensorflow",
-            "hybrid",
-            "not on backend tensorflow: Keras splits no weights.* Backends with hybrid: jax",
-        ),
+        ("tensorflow", "hybrid", "not on backend tensorflow: Keras splits no weights.* Backends with hybrid: jax"),
         ("torch", "multi_worker", "not on backend torch: no released version of Keras .*: tensorflow, jax"),
         ("jax", "one_device", "not on backend jax: it places on one device by itself: use strategy default"),
     ],

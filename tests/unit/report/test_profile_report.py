@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from builders import build_recipe, build_request
+from builders import build_recipe, build_request, build_result
 from profiles import (
     CONV,
     MS,
@@ -32,7 +32,7 @@ from tfbench.records.profile import (
 )
 from tfbench.records.run import RunResult, Summary
 from tfbench.report.profile.operations import operation_section
-from tfbench.report.profile.plot import MAX_LAYERS, plot_profile
+from tfbench.report.profile.plot import MAX_LAYERS, profile_plot
 from tfbench.report.profile.profiles import add_cautions, show_profile
 from tfbench.report.profile.sections import NUM_LAYERS, list_rows, published_times
 from tfbench.report.profile.sentences import describe_bottleneck, next_command, profile_cautions
@@ -93,7 +93,7 @@ def bottleneck_of(*rounds: ProfileRound, **fields: Any) -> tuple[str, str, list[
     """Returns the bottleneck's name, its sentence, and the words of the command to try."""
     result = build_profiled(build_profile(rounds=rounds, **fields))
     step = summarize(result)
-    return step.bottleneck.name, describe_bottleneck(step), next_command(result, step)
+    return step.bottleneck.name, describe_bottleneck(step), next_command(result)
 
 
 def with_parts(**parts: float) -> ProfileRound:
@@ -186,7 +186,7 @@ def test_what_to_try_is_what_the_back_end_has(backend: str, dispatch: list[str],
     request = build_request(recipe=build_recipe(training={"backend": backend}), profile=ProfileRequest())
     for rounds, expected in ((build_round(traced=False, **DISPATCH), dispatch), (build_round(), layer)):
         result = build_profiled(build_profile(rounds=(rounds,)), request=request)
-        assert next_command(result, summarize(result)) == expected
+        assert next_command(result) == expected
 
 
 @pytest.mark.parametrize(("full", "is_clear"), [(7.5, True), (10.0, False), (3.3, False)])
@@ -265,7 +265,7 @@ def test_cautions_of_the_machine_come_first_and_a_training_has_none_of_a_profile
     result = build_profiled(build_profile(rounds=(build_round(full=10.0),)))
     first, second = add_cautions(result, busy).cautions
     assert (first, second.partition(" add")[0]) == ("the machine was busy", "the phases")
-    trained = build_profiled(request=build_request())
+    trained = build_result()
     assert (add_cautions(trained, busy), show_profile(trained)) == (busy, [])
 
 
@@ -333,7 +333,8 @@ def test_the_json_document_of_a_run_without_a_round_has_the_same_keys_and_what_w
 
 def read_bars(result: RunResult) -> tuple[list[str], dict[str, list[float]]]:
     """Returns the labels of a plot from the top, and for each part the lengths of its bars in ms."""
-    plot = plot_profile(result, summarize(result))
+    plot = profile_plot(result)
+    assert plot
     lengths = {one.name: {point.x: round(point.y, 9) for point in one.points} for one in plot.panels[0].series}
     bars = {name: [found.get(bar, 0) for bar in range(len(plot.bars))] for name, found in lengths.items()}
     return [name for name, _ in plot.bars], bars

@@ -10,9 +10,6 @@ import pytest
 import tfbench
 from journals import build_sized_result, hold, write_journal
 from tfbench.errors import StillRunningError, UnknownNameError
-from tfbench.report.run.brief_console import BriefConsole
-from tfbench.report.run.console import RunConsole
-from tfbench.runs.observer import RunObserver, SilentObserver
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.store import Store
 
@@ -77,14 +74,6 @@ def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:
     hold(write_journal(Store(Path("mlruns")), result, without=("exit", "finished")))
     with pytest.raises(StillRunningError, match="is still running"):
         tfbench.resume(result.request.run_id)
-
-
-def test_consoles_and_silence_are_observers() -> None:
-    silent: RunObserver = SilentObserver()
-    consoles: list[RunObserver] = [RunConsole(quiet_stdout=True), BriefConsole("a", set(), quiet_stdout=True)]
-    names = [name for name in dir(RunObserver) if not name.startswith("_")]
-    assert names == ["caution", "close", "epoch", "finish", "profile_round", "progress", "ready", "stage"]
-    assert all(callable(getattr(one, name)) for one in (silent, *consoles) for name in names)
 
 
 def test_a_name_that_the_package_does_not_have_is_refused() -> None:

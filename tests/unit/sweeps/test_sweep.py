@@ -20,6 +20,7 @@ from tfbench.errors import (
 )
 from tfbench.recipe.tables import to_tables
 from tfbench.records.journal import DiskFullError, Journal
+from tfbench.records.observer import Observer
 from tfbench.records.run import Summary
 from tfbench.records.sweep import Arm, Cell, CellResult, SweepPlan, Variation, list_cells
 from tfbench.runs.limits import RunLimits
@@ -38,12 +39,11 @@ from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import sweep
 from tfbench.sweeps.arguments import parse_arm
 from tfbench.sweeps.comparison import SweepEnd
-from tfbench.sweeps.observer import SilentSweepObserver
 from tfbench.sweeps.plan import check_points
 from tfbench.sweeps.sweep import run_sweep
 
 
-class Watcher(SilentSweepObserver):
+class Watcher(Observer):
     """Keeps what it is told."""
 
     def __init__(self) -> None:

@@ -12,14 +12,18 @@ from builders import build_environment
 from fake_runs import FakeMaker, FakeRuns
 from journals import write_journal
 from sweeps import TWO_ARMS, build_cell_result, build_plan
-from tfbench.errors import DatasetError, RecipeError, TrackingError
+from tfbench.errors import DatasetError, DeviceError, RecipeError, TrackingError
+from tfbench.records.journal import read_run
+from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit
 from tfbench.records.sweep import CellResult, SweepPlan, list_cells
 from tfbench.runs.endings import deduce_exit
+from tfbench.runs.journal_import import import_journals
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep, reopened_log
+from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import parse_arm
-from tfbench.sweeps.observer import SilentSweepObserver
+from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.sweep import make_sweep, make_task
 from tfbench.sweeps.tasks import (
     find_results,
@@ -35,7 +39,7 @@ PLAN = build_plan()  # cells 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
 
 
 def make_here(store: Store, runs: FakeRuns, number: int, plan: SweepPlan = PLAN, **fields: Any) -> Any:
-    return make_task(plan, find_task(plan, number), FakeMaker(store, runs), SilentSweepObserver(), **fields)
+    return make_task(plan, find_task(plan, number), FakeMaker(store, runs), Observer(), **fields)
 
 
 def leave_run(store: Store, number: int, host: str = HERE, later: float = 0.0, **fields: Any) -> str:
@@ -83,7 +87,7 @@ def test_a_plan_is_written_with_what_its_tasks_are_of_and_read_back(tmp_path: Pa
         (lambda document: document["plan"].update(sweep_id="../x"), "plan.sweep_id: must be letters and digits"),
         (lambda document: document["plan"]["arms"][0].update(machine="a b"), "machine"),
         (lambda document: document["plan"]["tables"]["training"].update(epochs=-1), "training.epochs"),
-        (lambda document: document["plan"]["variations"][0].update(values=[0]), "global_batch_size.0: must be"),
+        (lambda document: document["plan"]["variations"][0].update(values=[0]), "global_batch_size.values.0: must be"),
     ],
 )
 def test_a_plan_that_is_none_is_refused(tmp_path: Path, change: Any, message: str) -> None:
@@ -131,6 +135,22 @@ def test_a_task_goes_on_on_its_machine_and_is_made_anew_on_another(store: Store)
     assert make_here(store, FakeRuns(AssertionError("it is whole")), 1).num_left == 0
 
 
+def test_a_run_that_is_refused_in_a_task_leaves_a_journal_of_two_lines(store: Store, tmp_path: Path) -> None:
+    end = make_here(store, FakeRuns(DeviceError("gpu:7: there is none."), 100.0), 0)
+    assert end.results[0].outcome == "REFUSED"
+    (path,) = [path for path in store.journals.glob("*.jsonl") if len(path.read_bytes().splitlines()) == 2]
+    assert read_run(path).exit == RunExit(status="FAILED", reason="refused: gpu:7: there is none.")
+    home = Store(tmp_path / "home")
+    with new_log(home, PLAN):
+        pass
+    imported = import_journals(home, [path], None, TrackingState(tracking_uri=home.tracking_uri, experiment="x"))
+    assert note_imported(home, [run.id for run in imported]) == ["abc"]
+    known = read_sweep(home, "abc")[1][0]
+    assert (known.outcome, known.run_id, known.reason) == ("REFUSED", path.stem, "gpu:7: there is none.")
+    entry = compare_sweep(home, PLAN, {0: known}).rows[0].entries[TWO_ARMS[0].label]
+    assert (entry.outcome, entry.reason) == ("REFUSED", "gpu:7: there is none.")
+
+
 def test_a_point_that_failed_in_a_task_is_not_tried_again_and_data_that_is_missing_ends_it(store: Store) -> None:
     end = make_here(store, FakeRuns("FAILED", 100.0), 0)
     assert [end.results[number].outcome for number in (0, 1, 4, 5)] == ["FAILED", "FINISHED", "FINISHED", "SKIPPED"]
@@ -173,7 +193,7 @@ def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_
         (0, 1, 2, 4, 5), "FINISHED"
     )
     runs = FakeRuns(100.0)
-    swept = make_sweep(PLAN, reopened_log(store, "abc"), FakeMaker(store, runs), SilentSweepObserver())
+    swept = make_sweep(PLAN, reopened_log(store, "abc"), FakeMaker(store, runs), Observer())
     assert [request.tags["tfbench.point"] for request in runs.requests] == [
         "1"
     ] * 4  # as a whole, and nothing of task 0

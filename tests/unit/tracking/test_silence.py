@@ -15,8 +15,8 @@ from builders import build_request
 from fake_workers import wait_for
 from groups import RUN, start_fakes
 from tfbench.errors import TrackingError
+from tfbench.records.observer import Observer
 from tfbench.runs import session
-from tfbench.runs.observer import SilentObserver
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import tracker as tracker_module
@@ -105,7 +105,7 @@ def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
     threading.Thread(target=stop, daemon=True).start()
     state = TrackingState(tracking_uri=URI, experiment="tfbench")
     tracker: Any = SilentInTheEnd()
-    outcome = session.execute_run(build_request(run_id=RUN), state, store, tracker, SilentObserver())
+    outcome = session.execute_run(build_request(run_id=RUN), state, store, tracker, Observer())
     assert (outcome.result.status, outcome.was_interrupted, outcome.tracked) == ("KILLED", True, None)
     assert "not tracked: interrupted, and MLflow did not answer within 0 s." in outcome.summary.cautions
     assert asked == [("prepare",), ("follow", RUN), ("project", RUN)]

@@ -20,8 +20,8 @@ def require(monkeypatch: pytest.MonkeyPatch, *requests: RunRequest) -> int:
         rows.append(figures)
         return [*rows, *[figures] * (len(requests) - len(rows))]
 
-    placing: Any = SimpleNamespace(gather_figures=gather, leave=lambda: None)
-    monkeypatch.setattr(backends, "current", lambda: SimpleNamespace(placement=placing))
+    backend: Any = SimpleNamespace(gather_figures=gather, leave=lambda: None)
+    monkeypatch.setattr(backends, "current", lambda: backend)
     return [alike.require_alike(request) for request in requests][-1]
 
 

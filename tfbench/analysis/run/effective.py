@@ -9,7 +9,7 @@ from tfbench.records.run import RunResult
 
 _SELDOM = (  # there only where they are known
     *("num_workers", "mesh", "framework_variables"),
-    *("gradient_deviation", "update_deviation", "not_compared_since"),
+    *("gradient_deviation", "not_compared_since"),
 )
 _ONEDNN_ASKED = {"0": False, "false": False, "1": True, "true": True}  # how TensorFlow reads TF_ENABLE_ONEDNN_OPTS
 

@@ -87,7 +87,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig, member: Member
         hardware=tuple(str(device.device_kind) if kind == "gpu" else cpu_model() for device in own),
         feed="split",
         num_workers=member.num_workers if member else 1,
-        mesh=mesh.sizes,
+        mesh=dataclasses.asdict(mesh),
     )
     return SeveralDevices(
         placement,

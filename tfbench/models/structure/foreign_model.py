@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tfbench.errors import RecipeError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
@@ -100,17 +102,13 @@ def find_second_scaling(model: "keras.Model", spec: DatasetSpec) -> str | None:
     if spec.input_dtype != "uint8" or spec.input_scale == 1.0:
         return None
     for layer in model._flatten_layers(include_self=False, recursive=True):
-        if isinstance(layer, keras.layers.Rescaling) and abs(_largest(layer.scale)) < _SCALES_BYTES:
+        largest = np.max(layer.scale) if isinstance(layer, keras.layers.Rescaling) else np.inf
+        if abs(largest) < _SCALES_BYTES:
             return (
-                f"the network's layer {layer.name} multiplies inputs by {_largest(layer.scale):.3g}, but this data "
-                f"arrives as 0 to {255 * spec.input_scale:g} already. Leave the layer out."
+                f"the network's layer {layer.name} multiplies inputs by {largest:.3g}, but this data arrives as 0 to "
+                f"{255 * spec.input_scale:g} already. Leave the layer out."
             )
     return None
-
-
-def _largest(scale: Any) -> float:
-    """Returns a number, or the largest of a list of them."""
-    return float(max(scale) if isinstance(scale, list | tuple) else scale)
 
 
 def reason_of(error: Exception) -> str:

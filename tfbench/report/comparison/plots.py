@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Callable
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
+from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
-from tfbench.recipe.abilities import title_of
 from tfbench.report.comparison.layout import Layout, lay_out
 from tfbench.report.comparison.scaling import scaling_title
 from tfbench.report.ledger import ledger_plot, ledger_seconds
@@ -66,7 +66,7 @@ def _speedups(comparison: Comparison, layout: Layout, finding: str) -> Plot:
         found = entry.speedup
         return Point(x, found.ratio, found.low, found.high) if found else None
 
-    baseline = comparison.baseline
+    baseline = name_setups(comparison.arms)[comparison.baseline]
     return Plot(
         name="speedup.png",
         title=f"Speed-up over {baseline} by {layout.x_label}, with 95 % intervals\n{_subject(comparison)}",
@@ -84,7 +84,7 @@ def _panels(
     comparison: Comparison, layout: Layout, point_of: Callable[[float, Entry], Point | None]
 ) -> tuple[Panel, ...]:
     """Returns a panel a network, a line an arm; networks without a point are left out."""
-    panels, names = [], _name_arms(comparison)
+    panels, names = [], name_setups(comparison.arms)
     for panel in layout.panels:
         found = {arm: [point_of(x, row.entries[arm]) for x, row in panel.points] for arm in comparison.arms}
         series = [Series(names[arm], tuple(one for one in points if one)) for arm, points in found.items()]
@@ -119,16 +119,6 @@ def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
         level=(1.0, f"one {noun}"),
         scale="from zero",
     )
-
-
-def _name_arms(comparison: Comparison) -> dict[str, str]:
-    """Returns what arms are called, with the back end that a label leaves out where others have another."""
-    backends = {arm: run.backend for row in comparison.rows for arm, one in row.entries.items() for run in one.runs}
-    has_several = len(set(backends.values())) > 1
-    return {
-        arm: f"{arm} ({title_of(backends[arm])})" if has_several and arm in backends and "backend=" not in arm else arm
-        for arm in comparison.arms
-    }
 
 
 def _subject(comparison: Comparison) -> str:

@@ -11,6 +11,7 @@ from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.profile import profiles
 from tfbench.report.profile.operations import trace_section
+from tfbench.report.profile.sentences import next_command
 from tfbench.report.run.console import Detail, RunConsole
 from tfbench.report.run.sections import next_section, short_warnings, status_line
 from tfbench.report.table import Section, text, warnings
@@ -88,7 +89,7 @@ class ProfileConsole(RunConsole):
             sections.append(next_section(result, tracked, store_hint, files, self._server, is_full=True))
         else:
             following = next_section(result, tracked, store_hint, files, self._server)
-            if words := profiles.find_next_command(result):
+            if words := next_command(result):
                 command = command_line(*words, store=store_of(store_hint))
                 following = Section("", code=f"{following.code}\n  {'Try':10}  {command}")
             sections += [*short_warnings(result, told.cautions), following]

@@ -1,6 +1,7 @@
 """A step's profile as a plot: a bar for each layer, in the network's order, and for what belongs to none."""
 
 from tfbench.analysis.profile.step_profile import StepProfile
+from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.profile import PHASES
 from tfbench.records.run import RunResult
 from tfbench.report.plot import Panel, Plot, Point, Series
@@ -12,13 +13,11 @@ MAX_LAYERS = 30
 _OTHERS = "other phases"
 
 
-def plot_profile(result: RunResult, profile: StepProfile) -> Plot:
-    """Returns where a step's time goes, layers stacked of forward and backward; phases alone where none was timed.
-
-    Args:
-        result: A run that was asked for a step's profile.
-        profile: Its statistics.
-    """
+def profile_plot(result: RunResult) -> Plot | None:
+    """Returns where a step's time goes, layers stacked of forward and backward; None where nothing of it was timed."""
+    profile = summarize_profile(result)
+    if profile is None:
+        return None
     rows = _find_rows(profile)
     series = tuple(
         Series(part, tuple(Point(bar, parts[part]) for bar, (_, parts) in enumerate(rows) if parts.get(part, 0.0) > 0))

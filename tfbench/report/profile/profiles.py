@@ -3,15 +3,12 @@
 import dataclasses
 from typing import Any
 
-from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.run import RunResult, Summary
 from tfbench.report.document import to_plain
-from tfbench.report.plot import Plot
 from tfbench.report.profile.operations import operation_section
-from tfbench.report.profile.plot import plot_profile
 from tfbench.report.profile.sections import profile_sections
-from tfbench.report.profile.sentences import describe_bottleneck, next_command, profile_cautions
+from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
 from tfbench.report.table import Section
 
 
@@ -24,7 +21,7 @@ def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
     """
     if result.profile is None or result.request.profile is None:
         return []
-    if step := _summarize_step(result):
+    if step := summarize_profile(result):
         return [Section(describe_bottleneck(step)), *profile_sections(result, step, is_whole=is_whole)]
     if result.request.profile.kind == "step":
         return [Section("Nothing of it was timed: the run ended before its first round was done.")]
@@ -33,15 +30,9 @@ def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
     return [operation_section(result.profile)]
 
 
-def find_next_command(result: RunResult) -> list[str]:
-    """Returns the words of the command to try next; none of a trace, or where nothing was timed."""
-    step = _summarize_step(result)
-    return next_command(result, step) if step else []
-
-
 def add_cautions(result: RunResult, summary: Summary) -> Summary:
     """Returns the summary of a profile with its own cautions, behind those of the machine."""
-    step = _summarize_step(result)
+    step = summarize_profile(result)
     return dataclasses.replace(summary, cautions=(*summary.cautions, *(profile_cautions(step) if step else ())))
 
 
@@ -49,20 +40,9 @@ def profile_document(result: RunResult) -> dict[str, Any]:
     """Returns the statistics of a profile, and every reading that they were made of; nothing of a run that trained."""
     if result.request.profile is None:
         return {}
-    step = _summarize_step(result)
+    step = summarize_profile(result)
     return {
         "request": to_plain(result.request.profile),
         "step": to_plain(step) | {"sentence": describe_bottleneck(step)} if step else None,
         "readings": to_plain(result.profile),
     }
-
-
-def profile_plot(result: RunResult) -> Plot | None:
-    """Returns a step's profile as a plot; None for a trace, and where there is nothing to show."""
-    step = _summarize_step(result)
-    return plot_profile(result, step) if step else None
-
-
-def _summarize_step(result: RunResult) -> StepProfile | None:
-    is_step = result.request.profile is not None and result.request.profile.kind == "step"
-    return summarize_profile(result) if is_step else None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tfbench.analysis.profile.step_profile import HOST_OVERHEAD, KERAS_LOOP, StepProfile
+from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.run import RunResult
 from tfbench.report.profile.sections import format_seconds
 from tfbench.wording import format_share
@@ -31,8 +32,11 @@ def describe_bottleneck(step: StepProfile) -> str:
     return f"Bottleneck: {name}, {size}."
 
 
-def next_command(result: RunResult, step: StepProfile) -> list[str]:
+def next_command(result: RunResult) -> list[str]:
     """Returns the words of the command that shows whether something helps against the bottleneck, or what is in it."""
+    step = summarize_profile(result)
+    if step is None:
+        return []
     recipe, found = result.request.recipe, step.bottleneck
     words = [recipe.name, *(["--data", "synthetic"] if result.is_synthetic else [])]
     cause, backend = found.name.partition(" of ")[0], recipe.training.backend

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from tfbench.analysis.run.checks import find_requested_cautions
-from tfbench.records.progress import TrainingProgress
+from tfbench.records.observer import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run.console import RunConsole

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.status import Status
 from rich.text import Text
 
-from tfbench.records.progress import TrainingProgress
+from tfbench.records.observer import Observer, TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run import header
@@ -64,7 +64,7 @@ class _PatientFile:
                     sys.stderr.write(f"warning: stdout cannot be written: {error.strerror}. The run goes on.\n")
 
 
-class RunConsole:
+class RunConsole(Observer):
     """Shows one run. On a terminal a spinner, then a progress bar below the table; elsewhere only lines of plain text.
 
     The bar is drawn when it is told of progress and at no other time: a thread that draws would take time from the
@@ -146,15 +146,6 @@ class RunConsole:
         else:
             bar, task = self._progress
             bar.update(task, completed=progress.step, total=total, whole=whole, details=details, refresh=True)
-
-    def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
-        """Says how far a profile has come; nothing here, for a run that trains.
-
-        Args:
-            number: Rounds that are done.
-            seconds_left: Until no more are begun.
-            seconds: What was asked for.
-        """
 
     def epoch(self, epoch: EpochRecord) -> None:
         """Adds an epoch to the table, where it has its place there."""

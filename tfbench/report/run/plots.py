@@ -9,7 +9,7 @@ from tfbench.report import figures
 from tfbench.report.formats import format_speed
 from tfbench.report.ledger import ledger_plot, ledger_seconds
 from tfbench.report.plot import Panel, Plot, Point, Series
-from tfbench.report.profile.profiles import profile_plot
+from tfbench.report.profile.plot import profile_plot
 
 _LOG_FROM_RATIO = 30  # highest to lowest loss from which a linear axis would flatten the end of the curve
 

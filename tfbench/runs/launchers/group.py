@@ -95,7 +95,10 @@ class Group:
         """Asks all to write down what they have and end."""
         self._is_ending = True
         for each in self._watched:
-            each.worker.terminate()
+            if each.worker.is_stopped:  # it hears nothing, and the others may wait for it
+                each.worker.kill()
+            else:
+                each.worker.terminate()
 
     def kill(self) -> None:
         """Ends all now that still run."""

@@ -1,29 +1,38 @@
-"""What a run tells of itself while it is measured, and to whom."""
+"""What a run, or a sweep of runs, tells of itself while it is measured, and to whom."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
 
-from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.records.sweep import Cell, CellResult, SweepPlan
 
 
-class RunObserver(Protocol):
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingProgress:
+    """Steps that are done of a run; None: not known, or not yet."""
+
+    step: int  # of the whole run
+    total_steps: int | None  # None, too, for a run limited by seconds
+    epoch: int  # under way, from 1
+    step_in_epoch: int
+    steps_per_epoch: int
+    steps_per_second: float | None
+    seconds_left: float | None  # of the whole run
+
+
+class Observer:
     """Told of one run, or of several one after another, in the thread that follows the measuring process.
 
-    The consoles of `tfbench.report` are observers by their shape; a live table, lines of JSON or a callback of a
-    notebook would be others. What an observer does takes time from following the run, and processor time from the
-    measurement: it is to be quick, and to start no thread that is not. What it raises ends the run.
+    Each method does nothing unless it is overridden, as the consoles of `tfbench.report` do; a callback of a notebook
+    would be another. What an observer does takes time from following the run, and processor time from the measurement:
+    it is to be quick, and to start no thread that is not. What it raises ends the run.
     """
 
     def stage(self, text: str) -> None:
         """Something else is done from now on, for example "loading data"."""
 
     def ready(self, result: RunResult) -> None:
-        """Devices, data and model are ready; training is about to begin.
-
-        Args:
-            result: What is known so far: the request, where it is placed, the environment, the model.
-        """
+        """Devices, data and model are ready; training is about to begin. What is known so far is in `result`."""
 
     def progress(self, progress: TrainingProgress) -> None:
         """More steps are done; about once a second."""
@@ -64,37 +73,14 @@ class RunObserver(Protocol):
     def close(self) -> None:
         """Nothing more is told of this run, which may have been refused. May be called twice."""
 
+    def extend(self, plan: SweepPlan) -> None:
+        """Of a sweep: it goes on by a plan with more runs."""
 
-class SilentObserver:
-    """Shows nothing, for callers who look at what comes back; a base for observers that need some of it only."""
+    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+        """Of a sweep: a run is about to be made; all that is told of it comes before `end`."""
 
-    def stage(self, text: str) -> None:
-        """Does nothing."""
+    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
+        """Of a sweep: a run is over, or was skipped or refused, in which case there is no summary."""
 
-    def ready(self, result: RunResult) -> None:
-        """Does nothing."""
-
-    def progress(self, progress: TrainingProgress) -> None:
-        """Does nothing."""
-
-    def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
-        """Does nothing."""
-
-    def epoch(self, epoch: EpochRecord) -> None:
-        """Does nothing."""
-
-    def caution(self, text: str) -> None:
-        """Does nothing."""
-
-    def finish(
-        self,
-        result: RunResult,
-        summary: Summary,
-        tracked: TrackedRun | None,
-        store_hint: str,
-        files: Sequence[str] = (),
-    ) -> None:
-        """Does nothing."""
-
-    def close(self) -> None:
-        """Does nothing."""
+    def stop(self) -> None:
+        """Of a sweep: nothing more is told of it, whether it was made to its end or not."""
