@@ -378,7 +378,7 @@ def test_a_run_that_never_got_ready_shows_why() -> None:
         "FAILED while loading data: ValueError: bad\n"
         "\n"
         "  Details     tfbench runs aaaaaaaaaaaa\n"
-        "  MLflow      tfbench recover\n"
+        "  To MLflow   tfbench recover\n"
     )
 
 

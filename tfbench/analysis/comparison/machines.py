@@ -20,7 +20,6 @@ from tfbench.records.energy import Part
 from tfbench.wording import count, describe_span, join_words
 
 _SECONDS_PER_HOUR = 3600.0
-_NUM_NAMED = 6  # settings that a sentence names
 
 _SPEED, _COST, _ENERGY = "the speed of the next", "the cost of the next", "the energy of the next"
 
@@ -123,12 +122,10 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
 
 def place_sentences(comparison: Comparison) -> Iterator[str]:
     """Yields which runs are left out since they are of another machine, and which settings are of which machine."""
-    split = [(row, entry) for row in comparison.rows for entry in row.entries.values() if entry.elsewhere]
-    if split:
-        num = sum(len(entry.elsewhere) for _, entry in split)
-        told = [_tell_host(entry, describe_where([row], comparison)) for row, entry in split[:_NUM_NAMED]]
-        more = f"; and {count(len(split) - _NUM_NAMED, 'more point')}" if len(split) > _NUM_NAMED else ""
-        yield f"{count(num, 'run')} left out, from another machine: {'; '.join(told)}{more}."
+    elsewhere = [run for row in comparison.rows for entry in row.entries.values() for run in entry.elsewhere]
+    if elsewhere:
+        names = join_words(list(dict.fromkeys(map(host_of, elsewhere))))
+        yield f"{count(len(elsewhere), 'run')} left out, from another machine than most of their setting: {names}."
     places: dict[str, list[Row]] = {}
     for row in comparison.rows:
         hosts = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.arm)}
@@ -202,11 +199,6 @@ def _measure(name: str, row: Row, entry: Entry, price: Price | None, target: flo
         seconds_to_accuracy=geometric_mean(reached) if len(reached) == len(entry.runs) else None,
         epoch_joules=samples / per_joule if samples and per_joule else None,
     )
-
-
-def _tell_host(entry: Entry, setting: str) -> str:
-    others = list(dict.fromkeys(map(host_of, entry.elsewhere)))
-    return f"{entry.arm}{setting} is of {entry.host}, without {join_words(others)}"
 
 
 def _find_prices(comparison: Comparison) -> dict[str, Price | None]:

@@ -24,10 +24,6 @@ from tfbench.report.table import Column, Table
 from tfbench.wording import count
 
 _NAMED_CHARACTERS = 40  # of the names of two arms, up to which they stand above their columns
-_FIGURES = (
-    *("num_parameters", "global_batch_size", "arm", "status", "samples_per_second", "low", "high", "num_runs"),
-    *("speedup", "speedup_low", "speedup_high", "judgement", "too_noisy", "suggested", "reason", "machine"),
-)
 
 
 def comparison_tables(comparison: Comparison, notes: Sequence[str] = ()) -> tuple[Table, ...]:
@@ -96,8 +92,9 @@ def comparison_records(comparison: Comparison) -> Table:
 
     That is of the status PUBLISHED, in samples a second where these can be told, and says why it is comparable or not.
     """
-    columns = tuple(Column(name, name) for name in (*comparison.keys, *_FIGURES))
-    return Table("", columns, [*comparison_rows(comparison), *_published_rows(comparison)])
+    rows = comparison_rows(comparison)
+    columns = tuple(Column(name, name) for name in (rows[0] if rows else comparison.keys))
+    return Table("", columns, [*rows, *_published_rows(comparison)])
 
 
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:

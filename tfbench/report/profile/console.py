@@ -13,7 +13,7 @@ from tfbench.report.profile import profiles
 from tfbench.report.profile.operations import trace_section
 from tfbench.report.profile.sentences import next_command
 from tfbench.report.run.console import Detail, RunConsole
-from tfbench.report.run.sections import next_section, short_warnings, status_line, stored_section
+from tfbench.report.run.sections import next_section, short_warnings, status_line
 from tfbench.report.table import Section, text, warnings
 from tfbench.wording import command_line, one_line, store_of
 
@@ -86,7 +86,7 @@ class ProfileConsole(RunConsole):
         told = profiles.add_cautions(result, summary)
         if is_whole:
             sections += [warnings(told.cautions)] if told.cautions else []
-            sections.append(stored_section(result, tracked, store_hint, files, self._server))
+            sections.append(next_section(result, tracked, store_hint, files, self._server, is_full=True))
         else:
             following = next_section(result, tracked, store_hint, files, self._server)
             if words := next_command(result):

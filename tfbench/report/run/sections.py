@@ -60,7 +60,7 @@ def run_sections(
     if told := [caution for caution in summary.cautions if caution not in asked]:
         sections.append(warnings(told))
     sections += [Section("Notes", tuple(f"i {one}" for one in asked))] if asked else []
-    return [*sections, stored_section(result, tracked, store_hint, files, server)]
+    return [*sections, next_section(result, tracked, store_hint, files, server, is_full=True)]
 
 
 def status_line(result: RunResult, summary: Summary | None = None) -> str:
@@ -245,34 +245,30 @@ def _published(result: RunResult, summary: Summary) -> Iterator[Section]:
 
 
 def next_section(
-    result: RunResult, tracked: TrackedRun | None, store_hint: str, files: Sequence[str] = (), server: str | None = None
+    result: RunResult,
+    tracked: TrackedRun | None,
+    store_hint: str,
+    files: Sequence[str] = (),
+    server: str | None = None,
+    *,
+    is_full: bool = False,
 ) -> Section:
-    """Returns how to see the rest of a run, and how to go on with it; each in one piece, to be copied."""
-    store = store_of(store_hint)
-    commands = {"Details": command_line("runs", result.request.run_id[:_ID_CHARACTERS], store=store)}
-    commands["MLflow"] = look_at_it(tracked, store) if tracked else bring_it_there(store, server)
-    if command := resume_command(result, store):
-        commands["Resume"] = command
-    lines = [*commands.items(), *(("File", file) for file in files)]
-    return Section("", code="\n".join(f"  {label:10}  {text}" for label, text in lines))
+    """Returns where a run is stored, how to see the rest of it, and how to go on with it.
 
-
-def stored_section(
-    result: RunResult, tracked: TrackedRun | None, store_hint: str, files: Sequence[str] = (), server: str | None = None
-) -> Section:
-    """Returns where a run was stored, how to look at it and how to go on with it; arguments as of `run_sections`."""
+    Arguments are those of `run_sections`. Each command stands in one piece, to be copied.
+    """
     store = store_of(store_hint)
-    places = {"Journal": [store_hint] if store_hint else [], "File": list(files)}
+    details = command_line("runs", result.request.run_id[:_ID_CHARACTERS], store=store)
+    lines = [("Journal", store_hint if is_full else ""), ("Details", "" if is_full else details)]
     if tracked:
-        places |= {"MLflow": [tracked.tracking_uri, f"run {tracked.run_id}", look_at_it(tracked, store)]}
-    elif result.status == "RUNNING":
-        places |= {"MLflow": ["not there before its end"]}
+        lines += [("MLflow", text) for text in (tracked.tracking_uri, f"run {tracked.run_id}") if is_full]
+        lines.append(("MLflow", look_at_it(tracked, store)))
+    elif is_full and result.status == "RUNNING":
+        lines.append(("MLflow", "not there before its end"))
     else:
-        places |= {"To MLflow": [bring_it_there(store, server)]}
-    command = resume_command(result, store)
-    places |= {"Resume": [command]} if command else {}
-    lines = [f"  {label:10}  {text}" for label, texts in places.items() for text in texts]
-    return Section("", code="\n".join(lines))
+        lines.append(("To MLflow", bring_it_there(store, server)))
+    lines += [("Resume", resume_command(result, store)), *(("File", file) for file in files)]
+    return Section("", code="\n".join(f"  {label:10}  {text}" for label, text in lines if text))
 
 
 def bring_it_there(store: Path | str, server: str | None) -> str:
