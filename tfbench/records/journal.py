@@ -38,8 +38,7 @@ _REPEATED: Mapping[type, tuple[str, str]] = {
     events.MachineSeen: ("state", "machine_states"),
     events.RoundProfiled: ("round", "rounds"),
 }
-# What an event tells under the name that it has in the result.
-_SINGLE = {field.name for field in dataclasses.fields(RunResult)}
+_SINGLE = {field.name for field in dataclasses.fields(RunResult)}  # what events tell by the result's own names
 
 
 class Journal:
@@ -98,8 +97,7 @@ class Journal:
         return self.path.with_suffix(".reserve")
 
     def _held_back(self) -> list[Record]:
-        spans, self._spans = self._spans, []
-        self._flushed = time.monotonic()
+        spans, self._spans, self._flushed = self._spans, list[list[float]](), time.monotonic()
         return [{"kind": "spans", "time": time.time(), "spans": spans}] if spans else []
 
     def _write(self, *records: Record) -> None:
