@@ -60,7 +60,6 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     from tfbench.worker.compiled_model import build_compiled_model
     from tfbench.worker.prepared import load_data
     from tfbench.worker.process_settings import set_process_wide
-    from tfbench.worker.training import build_evaluation_dataset
 
     overrides = {"dataset.data": "synthetic", "distribution.devices": [DEVICE], "training.backend": backend_name}
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
@@ -81,7 +80,7 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
         backend.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
         epochs=ENDLESS,
         steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, batch),
-        validation_data=build_evaluation_dataset(training, splits, "validation"),
+        validation_data=backend.build_validation_dataset(splits, batch_size=training.validation_batch_size or batch),
         callbacks=[EpochEnds()],
         shuffle=False,
         verbose=0,
