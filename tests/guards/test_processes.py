@@ -13,7 +13,7 @@ STARTERS = {
 }
 STARTS = re.compile(
     r"subprocess\.(run|Popen|call|check_call|check_output|getoutput|getstatusoutput)"
-    r"|os\.(system|popen|exec\w+|spawn\w+|posix_spawn\w*|fork\w*)|(multiprocessing|pty)\.\w+"
+    r"|os\.(system|popen|exec\w+|spawn\w+|posix_spawn\w*|fork\w*)|(multiprocessing\.(?!Pipe)|pty\.)\w+"
 )
 
 

@@ -132,7 +132,7 @@ def check_limits(
 
 def read_checks(path: Path) -> RunResult:
     replay = Replay()
-    replay.apply({"kind": "request", **request_fields(build_request())})
+    replay.apply({"kind": "request", "time": 0.0, **request_fields(build_request())})
     for record in Follower(path).read():
         replay.apply(record)
     return replay.result()
