@@ -8,7 +8,7 @@ import dataclasses
 import json
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import pydantic
@@ -61,11 +61,6 @@ def schema(cls: type[T]) -> type[T]:
     decorate: Any = pydantic_dataclass(frozen=True, kw_only=True, slots=True, config=_CONFIG)
     decorated: type[T] = decorate(cls)
     return decorated
-
-
-def read_by(translate: Callable[[Any], Any]) -> Any:
-    """Returns what a type is annotated with whose values a function translates, once they are of the type."""
-    return pydantic.AfterValidator(translate)
 
 
 def table_of(cls: type) -> Any:

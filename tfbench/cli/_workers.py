@@ -79,7 +79,7 @@ def make_other_worker(request: "RunRequest", measuring: Measuring) -> "ExitCode"
 
     store, index = measuring.store, request.member.index if request.member else 0
     maker = RunMaker(store, choose_place(store, tracking_uri=None, experiment=None), None)
-    outcome = maker.make(request, Observer())
+    outcome = maker.make(request, Observer(), measuring.limits)
     status, end, num_workers = outcome.result.status, outcome.result.exit, request.recipe.distribution.num_workers
     reason, journal = end.reason if end else "", member_path(store.journal_path(request.run_id), index)
     if measuring.as_json:

@@ -60,7 +60,7 @@ class Event:
 
 @event_of("request")
 class Requested(Event):
-    """The first record: what is to be measured. `request` is read by `fold.read_request`."""
+    """The first record: what is to be measured. `request` is read by `journal.read_request`."""
 
     request: dict[str, Any]
 

@@ -29,8 +29,6 @@ from tfbench.runs.series import Execute
 from tfbench.schema import build, read_json, to_plain
 from tfbench.store.store import Store
 
-DEFAULT_REPEATS = 5
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:

@@ -11,6 +11,7 @@ from tfbench.errors import StillRunningError, TfbenchError, TrackingError, Unkno
 from tfbench.records import events
 from tfbench.records.journal import Journal, files_folder, read_records, read_run
 from tfbench.records.lines import Record, last_time
+from tfbench.records.plain_files import open_at_once
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.runs.endings import deduce_exit
 from tfbench.store import sweep_log
@@ -132,7 +133,9 @@ def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: b
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
-        if b"\n" not in path.read_bytes() and not files_folder(path).exists():
+        with open(path, "rb", opener=open_at_once) as file:
+            has_line = b"\n" in file.read()
+        if not has_line and not files_folder(path).exists():
             return _discard_unless_begun(store, run_id)
         records = read_records(path)
         result = read_run(path, records)  # before anything is taken from a record

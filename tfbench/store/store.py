@@ -109,9 +109,8 @@ class Store:
         """Removes what a run left in the store, and the folders that are empty then."""
         path = self.journal_path(run_id)
         with contextlib.suppress(NotADirectoryError):
-            for leftover in self._files_of(run_id):
-                leftover.unlink(missing_ok=True)
-            shutil.rmtree(files_folder(path), ignore_errors=True)
+            for leftover in (*self._files_of(run_id), files_folder(path)):
+                self._remove(leftover)
         self._remove_empty_folders()
 
     def drop(self, run_id: str) -> Path:
@@ -123,6 +122,8 @@ class Store:
         paths = (*self._files_of(run_id), files_folder(self.journal_path(run_id)))
         folder = self.root / "dropped"
         folder.mkdir(exist_ok=True)
+        if not all(self.owns(path) for path in (*paths, folder / run_id)):
+            raise OSError(0, "a folder of it is a link that leads elsewhere")
         target = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=folder))
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
@@ -263,9 +264,13 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TrackingError):
             return None
 
+    def owns(self, path: Path) -> bool:
+        """Says whether a file lies in this folder, wherever links lead; what does not is neither removed nor moved."""
+        return path.parent.resolve().is_relative_to(self.root.resolve())
+
     def _remove(self, path: Path) -> None:
         """Removes a file, a folder, or a link itself; nothing to which a link leads out of the store."""
-        if not path.parent.resolve().is_relative_to(self.root.resolve()):
+        if not self.owns(path):
             return
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

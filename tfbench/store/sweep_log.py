@@ -119,7 +119,7 @@ def count_unreadable_lines(store: Store, sweep_id: str) -> int:
 
 def remove_leftovers(store: Store) -> None:
     """Removes what sweeps that were killed left beside their records; one that a process is at is left alone."""
-    for leftover in (store.root / _FOLDER).glob("*.reserve"):
+    for leftover in filter(store.owns, (store.root / _FOLDER).glob("*.reserve")):
         with contextlib.suppress(TrackingError, OSError), _locked(leftover.with_suffix(".jsonl")):
             leftover.unlink()
 

@@ -26,8 +26,9 @@ from tfbench.wording import without_secrets
 class JournalFollower:
     """Brings MLflow up to the journals of a store's runs, of one after another."""
 
-    def __init__(self, tracker: MlflowTracker, store: Store) -> None:
+    def __init__(self, tracker: MlflowTracker, store: Store, on_draw: Callable[[], None]) -> None:
         self._tracker = tracker
+        self._on_draw = on_draw
         self._store = store
         self._run_id = ""
         self._journal = Follower(store.root)
@@ -51,7 +52,7 @@ class JournalFollower:
         result = read_run(self._store.journal_path(run_id))
         if result.exit is None:
             raise TrackingError(f"run {run_id}: its journal has no end; `{self._store.command('recover')}` writes one.")
-        return project(result, summarize_run(result), self._store, self._tracker)
+        return project(result, summarize_run(result), self._store, self._tracker, self._on_draw)
 
 
 def main() -> None:
@@ -63,7 +64,7 @@ def main() -> None:
             set_up_mlflow(patience_seconds, left_out=["pandas"] if database_of(uri) else [])
         store = Store(root)
         tracker = MlflowTracker(uri, experiment, store, on_ask=lambda more: connection.send(("asks", more)))
-        follower = JournalFollower(tracker, store)
+        follower = JournalFollower(tracker, store, on_draw=lambda: connection.send(("draws", 0.0)))
         while True:
             method, arguments, named = connection.recv()
             asked = getattr(follower if method in ("follow", "project") else tracker, method)

@@ -1,6 +1,7 @@
 """From a journal to everything that is made of it: MLflow runs, plots, tables; now, or later by `recover`."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 from tfbench.errors import TrackingError
@@ -12,7 +13,9 @@ from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.run_files import write_files
 
 
-def project(result: RunResult, summary: Summary, store: Store, tracker: MlflowTracker) -> TrackedRun:
+def project(
+    result: RunResult, summary: Summary, store: Store, tracker: MlflowTracker, on_draw: Callable[[], None]
+) -> TrackedRun:
     """Brings MLflow up to a run that is over, and notes that its journal was wholly sent.
 
     Args:
@@ -20,6 +23,7 @@ def project(result: RunResult, summary: Summary, store: Store, tracker: MlflowTr
         summary: Its figures.
         store: Where the run's journal is.
         tracker: Of the server that the run is tracked at.
+        on_draw: Called when plots are about to be drawn, which is no waiting for that server.
 
     Raises:
         TrackingError: The server, or the disk, cannot take it; `recover` tries again.
@@ -29,6 +33,7 @@ def project(result: RunResult, summary: Summary, store: Store, tracker: MlflowTr
     try:
         size = journal_path.stat().st_size
         tracked = tracker.update(result, summary)
+        on_draw()
         with work_folder(journal_path) as folder:
             write_files(result, summary, journal_path, Path(folder), tracked)
             tracker.finish(result, Path(folder))

@@ -113,6 +113,8 @@ class Tracker:
 
     def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
         """Writes what shows a sweep by itself, and what its runs say together; a second call changes nothing."""
+        while self._child and self._child.pending and self._child.connection.poll(0.0):
+            self._take_in(0.0)
         if self._child and self._child.pending:  # by a run that was stopped, which did not wait for the answer
             raise TrackingError("MLflow has not answered yet.")
         shown: TrackedSweep = self._ask("show_sweep", plan, figures)
@@ -178,14 +180,15 @@ class Tracker:
         try:
             if child.connection.poll(seconds):
                 kind, value = child.connection.recv()
-                if kind == "asks":  # importing MLflow, and drawing plots, is no waiting for a server
-                    self._asked_at, self._more, self._has_told = time.monotonic(), value, False
+                if kind in ("asks", "draws"):  # importing MLflow, and drawing plots, is no waiting for a server
+                    self._asked_at = time.monotonic() if kind == "asks" else None
+                    self._more, self._has_told = value, False
                     return
                 waited, self._asked_at = self._waited(), None
                 if kind == "return":
                     child.pending.popleft().set_result(value)
                 else:
-                    is_silent = self._patience and waited >= _SILENT_SHARE * self._patience
+                    is_silent = self._patience and waited >= _SILENT_SHARE * self._patience + self._more
                     child.pending.popleft().set_exception(self._silent() if is_silent else value)
         except (EOFError, OSError):
             self._lose()

@@ -105,8 +105,8 @@ def test_the_verdict_names_the_fastest_back_end_by_batch_size_and_what_is_not_de
     first, second, *_ = find_verdict(found)
     assert first == "Use PyTorch up to batch 8 and JAX from batch 64 to 512. Undecided at batch 4,096."
     assert second == (
-        "Compared with TensorFlow, JAX is faster at batch 64, 512 (1.50x to 2.00x), slower at batch 8 (0.80x) and not "
-        "measurably different at batch 4096 (1.00x)."
+        "Compared with TensorFlow, JAX is faster at batch 64, 512 (1.50x to 2.00x), slower at batch 8 (0.80x "
+        "[0.77, 0.83]) and not measurably different at batch 4096 (1.00x [0.97, 1.03])."
     )
 
 

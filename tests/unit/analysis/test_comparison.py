@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import io
 import math
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.verdict import find_caveats, find_next_command, find_verdict
+from tfbench.records.sweep import Arm
 from tfbench.report.comparison.comparison import comparison_document, comparison_records, comparison_table
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.sweep.sweep import result_lines
@@ -236,7 +238,8 @@ def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
     found = sweep_of({32: steady, 64: steady, 128: (steady[1], steady[0])})
     assert find_verdict(found) == (
         f"Use {DEFAULT} up to batch 64 and {MIRRORED} from batch 128.",
-        f"Compared with {DEFAULT}, {MIRRORED} is faster at batch 128 (2.00x) and slower at batch 32, 64 (0.50x).",
+        f"Compared with {DEFAULT}, {MIRRORED} is faster at batch 128 (2.00x [2.00, 2.00]) and slower at "
+        "batch 32, 64 (0.50x).",
     )
     assert find_caveats(found) == (f"The devices of {MIRRORED} share cores: this measures overhead, not scaling.",)
     assert find_next_command(found).startswith("tfbench profile test.toml --strategy one_device ")
@@ -278,7 +281,7 @@ def test_two_varied_keys_have_a_block_a_network_and_three_sentences(golden: Call
         f"With hidden_units=[2000]: use {DEFAULT} at every batch size.",
     )
     assert (
-        " is faster at batch 64 with hidden_units=[100] (2.00x) and slower at 3 of 4 settings"
+        " is faster at batch 64 with hidden_units=[100] (2.00x [1.95, 2.05]) and slower at 3 of 4 settings"
         in find_verdict(unlike)[2]
     )
 
@@ -409,3 +412,75 @@ def test_runs_of_an_older_version_are_left_out_of_their_point() -> None:
     assert any(text.startswith("1 older run left out") for text in find_caveats(found))
     both = compare([old, build_brief(100.0)], allows_unequal=True).rows[0].entries[DEFAULT]
     assert len(both.runs) == 2
+
+
+def test_settings_of_one_batch_size_are_not_told_as_batch_sizes() -> None:
+    threads = "training.intra_op_threads"
+    briefs = [
+        build_brief(speed + number, arm=arm, parameters=units, settings={threads: own}, round_number=number)
+        for units in (100, 1000)
+        for own, of_arms in ((1, (100.0, 50.0)), (2, (50.0, 100.0)))
+        for arm, speed in zip(TWO_ARMS, of_arms, strict=True)
+        for number in (1, 2, 3)
+    ]
+    briefs = [dataclasses.replace(brief, run_id=str(number)) for number, brief in enumerate(briefs)]
+    verdict = " ".join(find_verdict(compare(briefs, keys=["model.hidden_units", threads])))
+    assert "intra_op_threads=1" in verdict and "batch" not in verdict
+
+
+def test_one_setup_that_cannot_be_compared_leaves_the_others_in_the_verdict() -> None:
+    arms = [*TWO_ARMS, *(Arm(strategy="default", devices=(f"cpu:{place}",)) for place in (2, 3))]
+    settings = [{}, {}, {}, {"precision": "mixed_bfloat16"}]
+    briefs = [
+        build_brief(
+            speed + number, arm=arm, batch=batch, settings=own, round_number=number, run_id=f"{speed}{batch}{number}"
+        )
+        for arm, speed, own in zip(arms, (100.0, 50.0, 200.0, 300.0), settings, strict=True)
+        for batch in (32, 64)
+        for number in (1, 2, 3)
+    ]
+    verdict = find_verdict(compare(briefs, keys=[BATCH]))
+    assert verdict[0] == "Not comparable: arms differ in precision."
+    assert "slower" in " ".join(verdict) and "faster" in " ".join(verdict)
+
+
+def test_what_is_compared_although_it_differs_is_no_part_of_the_answer() -> None:
+    briefs = [
+        build_brief(speed + number, arm=arm, settings={"compiler": compiler}, round_number=number)
+        for arm, speed, compiler in zip(TWO_ARMS, (100.0, 200.0), ("graph", "xla"), strict=True)
+        for number in (1, 2, 3)
+    ]
+    found = compare(briefs, keys=[BATCH], allows_unequal=True)
+    assert "Not comparable" not in " ".join(find_verdict(found))
+    assert "Compared although arms differ in compiler." in find_caveats(found)
+
+
+def test_of_many_failures_the_verdict_tells_a_few_and_how_many_more() -> None:
+    failures = [
+        Failure(setting={BATCH: 64 << size}, arm=MIRRORED, outcome="FAILED", reason=f"out of memory: {size} GiB")
+        for size in range(9)
+    ]
+    verdict = find_verdict(compare([build_brief(round_number=1)], keys=[BATCH], failures=failures))
+    assert sum("out of memory" in sentence for sentence in verdict) == 4
+    assert "5 more points failed." in verdict
+
+
+def test_runs_of_one_setup_on_processor_and_gpu_are_not_pooled() -> None:
+    tags = {"tfbench.arm": "default"}
+    briefs = [
+        build_brief(speed, settings={"device_kinds": [kind]}, run_id=kind, created=created, tags=tags)
+        for kind, speed, created in (("cpu", 100.0, 1.0), ("gpu", 900.0, 2.0))
+    ]
+    (row,) = compare(briefs, keys=[BATCH]).rows
+    (entry,) = row.entries.values()
+    assert (entry.speed, len(entry.left_out)) == (pytest.approx(900.0), 1)
+
+
+def test_fewer_samples_are_unequal_data_and_no_row_of_their_own() -> None:
+    briefs = [
+        build_brief(arm=arm, settings={"dataset.train_samples": num})
+        for arm, num in zip(TWO_ARMS, (60_000, 50_000), strict=True)
+    ]
+    found = compare(briefs)
+    assert len(found.rows) == 1
+    assert find_verdict(found)[0] == "Not comparable: arms differ in dataset.train_samples."

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sweeps import build_plan, write_sweep
 from tfbench.cli import _store
 from tfbench.errors import TrackingError
 from tfbench.records.journal import files_folder, read_records
+from tfbench.store import sweep_log
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_tracking, read_sweep
 from tfbench.store.tracking_state import TrackingState
@@ -87,6 +89,32 @@ def test_removing_leftovers_removes_nothing_through_a_link(store: Store, tmp_pat
     store.remove_leftovers({RUN})
     assert (tmp_path / "downloads" / "film.part").exists()
     assert sorted(path.name for path in store.journals.iterdir()) == [f"{RUN}.files", f"{RUN}.jsonl"]
+
+
+@pytest.mark.parametrize("linked", ["journals", "dropped", "sweeps"])
+def test_nothing_is_removed_or_moved_in_a_folder_that_a_link_stands_for(
+    store: Store, tmp_path: Path, linked: str
+) -> None:
+    mine = tmp_path / "mine"
+    if (store.root / linked).is_dir():
+        (store.root / linked).rename(mine)
+    mine.mkdir(exist_ok=True)
+    (store.root / linked).symlink_to(mine)
+    (mine / "x.reserve").touch()
+    with pytest.raises(OSError, match="is a link that leads elsewhere") if linked != "sweeps" else nullcontext():
+        store.drop(RUN)
+    if linked == "journals":
+        store.discard(RUN)
+        assert (mine / f"{RUN}.jsonl").exists()
+    store.remove_leftovers(set())
+    sweep_log.remove_leftovers(store)
+    assert (mine / "x.reserve").exists()
+
+
+def test_recover_passes_over_a_pipe(store: Store, tfbench: Cli) -> None:
+    os.mkfifo(store.journals / "abc.jsonl")
+    done = tfbench("recover", "--store", str(store.root))
+    assert done.exit_code == 2 and "it is a pipe, and no file" in done.stdout + done.stderr
 
 
 SERVER = "https://mlflow.evil.example"

@@ -17,7 +17,7 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
 from tfbench.schema import Timestamp, table_of, to_plain
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class RunBrief:
     @property
     def equals(self) -> dict[str, Any]:
         """What must be the same in runs that are compared."""
-        return equal_settings(self.settings)
+        return {**equal_settings(self.settings), "device_kinds": self.settings.get("device_kinds")}
 
     @property
     def train_samples(self) -> int | None:
@@ -135,7 +135,7 @@ def differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
     keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
     mixes = len({brief.backend for brief in briefs}) > 1
     # A back end is part of the arm, and of several each has compilers of its own.
-    left_out = ("training.seed", BACKEND_KEY, *((COMPILER_KEY,) if mixes else ()))
+    left_out = ("training.seed", "dataset.train_samples", BACKEND_KEY, *((COMPILER_KEY,) if mixes else ()))
     differing = [
         key
         for key in keys

@@ -9,11 +9,11 @@ from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.fastest import Standing, find_standings
 from tfbench.analysis.comparison.machines import machine_sentences, place_sentences
-from tfbench.analysis.comparison.names import describe_block, describe_where, name_setups, settings_noun
+from tfbench.analysis.comparison.names import describe_where, name_setups, settings_noun
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.analysis.comparison.speedup import Finding, Speedup, describe_ratio
 from tfbench.recipe.abilities import title_of
-from tfbench.records.sweep import AGAIN
+from tfbench.records.sweep import AGAIN, BATCH_KEY, describe_setting
 from tfbench.wording import count, describe_span, join_words
 
 # A finding by itself, and as one of several.
@@ -28,6 +28,7 @@ _TEMPLATES: dict[Finding, tuple[str, str]] = {
     "not judged": ("{arm} {verb} not judged{where} (one run): {ratio}", "not judged{where} (one run, {short})"),
 }
 _NUM_TOLD = 2  # setups beside the baseline; of more only those are told of which something is not known
+_NUM_FAILED = 4  # reasons of failures that are told; the table marks all
 _MADE_BY = {
     "graph": "its graph",
     "xla": "XLA",
@@ -48,10 +49,9 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     if comparison.arms[1:] == (f"{comparison.baseline} {AGAIN}",):
         return (_by_chance(comparison), *_missing(comparison, names))
     others = [arm for arm in comparison.arms if arm != comparison.baseline]
-    found = [*_unequal(comparison), *machine_sentences(comparison)]
-    found += _uses(comparison, names)
-    found += scaling.between_modes() if scaling else ()
-    is_told = bool(found) and len(others) > _NUM_TOLD
+    told = [*_uses(comparison, names), *(scaling.between_modes() if scaling else ())]
+    found = [*_unequal(comparison), *machine_sentences(comparison), *told]
+    is_told = bool(told) and len(others) > _NUM_TOLD
     found += [text for arm in others if (text := _of_arm(comparison, arm, names, scaling, only_open=is_told))]
     found += [] if others else _range_of_speeds(comparison)
     return (*found, *_missing(comparison, names), *_advice(comparison))
@@ -111,7 +111,7 @@ def _of_arm(
                 base=base,
                 where=describe_where([row for row, _ in places], comparison),
                 ratio=_ratios([one for _, one in places]) + (scaling.describe_efficiency(arm) if scaling else ""),
-                short=_span([one for _, one in places]),
+                short=_ratios([one for _, one in places]),
                 open=f"{low:.2f}x to {high:.2f}x",
             )
         )
@@ -159,7 +159,8 @@ def _uses(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
         return
     networks: dict[str, list[Standing]] = {}
     for one in sorted(standings, key=lambda one: one.row.global_batch_size or 0):
-        networks.setdefault(describe_block(one.row, comparison), []).append(one)
+        rest = {key: value for key, value in one.row.setting.items() if key != BATCH_KEY}
+        networks.setdefault(describe_setting(rest), []).append(one)
     texts: dict[str, list[str]] = {}
     for network, own in networks.items():
         if any(len(one.fastest) == 1 for one in own):
@@ -215,8 +216,10 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     for row, entry in points:
         if entry.outcome not in ("FINISHED", "MISSING"):
             failed.setdefault((entry.arm, entry.outcome, entry.reason.rstrip(".")), []).append(row)
-    for (arm, outcome, reason), rows in failed.items():
+    for (arm, outcome, reason), rows in list(failed.items())[:_NUM_FAILED]:
         yield f"{names[arm]} failed{describe_where(rows, comparison)}: {outcome}, {reason}."
+    if num := sum(len(rows) for rows in list(failed.values())[_NUM_FAILED:]):
+        yield f"{count(num, 'more point')} failed."
     if unreached:
         never = sum(entry.speed is None for entry in unreached)
         told = [f"{never} without runs"] * (never > 0)
@@ -226,6 +229,7 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
 
 def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mapping[str, str]) -> Iterator[str]:
     entries = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
+    yield from _unequal(comparison, is_compared=True)
     if comparison.shares_cores:
         yield f"The devices of {', '.join(comparison.shares_cores)} share cores: this measures overhead, not scaling."
     if scaling and scaling.kind == "weak":
@@ -283,15 +287,19 @@ def _is_elsewhere(entry: Entry, base: Entry) -> bool:
     return entry.host != base.host and not entry.speedup
 
 
-def _unequal(comparison: Comparison) -> Iterator[str]:
-    """Says in what setups differ that must be equal; what machines differ in is none of it."""
+def _unequal(comparison: Comparison, *, is_compared: bool = False) -> Iterator[str]:
+    """Says in what setups differ that must be equal, and so are not compared, or are all the same.
+
+    What machines differ in is none of it.
+    """
     names: set[str] = set()
     for row in comparison.rows:
         for entry in row.entries.values():
             is_elsewhere = _is_elsewhere(entry, row.entries[comparison.baseline])
-            names |= _differing(entry) - set(BETWEEN_MACHINES if is_elsewhere else ())
+            if bool(entry.speedup) is is_compared:
+                names |= _differing(entry) - set(BETWEEN_MACHINES if is_elsewhere else ())
     if names:
-        yield f"Not comparable: arms differ in {', '.join(sorted(names))}."
+        yield f"{'Compared although' if is_compared else 'Not comparable:'} arms differ in {', '.join(sorted(names))}."
 
 
 def _ratios(found: Sequence[Speedup]) -> str:

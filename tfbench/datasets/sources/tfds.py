@@ -13,7 +13,7 @@ from tfbench.datasets.sources import tfrecords
 from tfbench.datasets.sources.splits import RecordSplit
 from tfbench.errors import DatasetError
 
-REACH_SECONDS = 8  # for the publisher's host to answer anything at all
+REACH_SECONDS = 8  # for each address of the publisher's host to answer anything at all
 NAME_FORM = "NAME or NAME/CONFIG, either with :VERSION, such as imagenet2012:5.1.0"
 PREPARED, REMEDY = "data that tensorflow-datasets prepared", "Remove it and prepare it again."
 
