@@ -1,5 +1,7 @@
 """SVHN from files in its publisher's form, small but for the images that must be left for validation."""
 
+import contextlib
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 import scipy.io
 
 from tfbench.datasets import svhn
+from tfbench.datasets.sources import mat_file
 from tfbench.datasets.sources import svhn as svhn_source
 from tfbench.errors import DatasetError
 
@@ -203,3 +206,17 @@ def test_a_damaged_file_is_read_or_named_and_nothing_else(tmp_path: Path, packed
             svhn_source._decode(path)
         except DatasetError as error:
             assert str(path) in str(error) and "again" in str(error)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_damaged_file_is_an_error_and_never_the_end_of_the_process(tmp_path: Path, is_packed: bool) -> None:
+    path, rng = tmp_path / "x.mat", np.random.default_rng(0)
+    scipy.io.savemat(path, build_part("test"), do_compression=is_packed)
+    whole = path.read_bytes()
+    for _ in range(300):
+        data, place = bytearray(whole), int(rng.integers(min(len(whole), 400)))
+        data[place:] = data[place : int(rng.integers(place, len(data)))] if rng.integers(2) else data[place:]
+        data[place : place + 1] = rng.bytes(1)
+        path.write_bytes(data)
+        with contextlib.suppress(ValueError, zlib.error, TypeError, OverflowError):
+            assert all(array.size == np.prod(array.shape) for array in mat_file.read_arrays(path).values())

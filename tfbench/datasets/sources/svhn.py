@@ -1,14 +1,13 @@
 """SVHN's cropped digits, as their publisher or tensorflow-datasets holds them, split into training and validation."""
 
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tfbench.datasets.sources import cache, tfds_arrays
+from tfbench.datasets.sources import cache, mat_file, tfds_arrays
 from tfbench.datasets.sources.found import Found
 from tfbench.datasets.sources.reading import reading
 from tfbench.datasets.sources.splits import Split, allocate
@@ -105,17 +104,15 @@ def _load_files(folder: Path) -> Found:
         return cache.Decoded(splits={part: _decode(folder / name) for part, name in FILES.items()})
 
     paths = [folder / name for name in FILES.values()]
-    found = cache.load(f"svhn, publisher's files, scipy {metadata.version('scipy')}", folder, paths, decode)
+    found = cache.load("svhn, publisher's files", folder, paths, decode)
     source, where = f"SVHN's .mat files, {folder}", f"data set svhn: {folder}"
     return Found(splits=found.splits, source=source, where=where, cache=found.cache)
 
 
 def _decode(path: Path) -> Split:
     """Reads a MATLAB file: X of shape (32, 32, 3, images), and y, in which digit 0 is 10."""
-    import scipy.io
-
     with reading(path, "SVHN's MATLAB 5 file", _REMEDY):
-        arrays = scipy.io.loadmat(path, variable_names=["X", "y"])
+        arrays = mat_file.read_arrays(path)
         images, labels = arrays["X"], arrays["y"].reshape(-1)
         if images.shape != (*IMAGE_SHAPE, len(labels)) or images.dtype != np.uint8:
             found = f"X {images.shape}, {images.dtype}, and y {arrays['y'].shape}"
