@@ -14,7 +14,11 @@ from tfbench.tracking.run_files import write_files
 
 
 def project(
-    result: RunResult, summary: Summary, store: Store, tracker: MlflowTracker, on_draw: Callable[[], None]
+    result: RunResult,
+    summary: Summary,
+    store: Store,
+    tracker: MlflowTracker,
+    on_draw: Callable[[], object] = lambda: None,
 ) -> TrackedRun:
     """Brings MLflow up to a run that is over, and notes that its journal was wholly sent.
 
