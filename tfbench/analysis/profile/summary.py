@@ -108,8 +108,8 @@ class KeptRounds:
 
     def _value_at_bound(self, values: Sequence[float]) -> float:
         """Returns what a figure is in a round that takes as long as the longest that is kept, by a straight line."""
-        kept = [pair for *pair, is_kept in zip(self._totals, values, self._is_kept, strict=True) if is_kept]
-        totals, own = zip(*kept, strict=True)
+        kept = [index for index, is_kept in enumerate(self._is_kept) if is_kept]
+        totals, own = ([all_of[index] for index in kept] for all_of in (self._totals, values))
         if min(totals) == max(totals):
             return statistics.fmean(own)
         slope, intercept = statistics.linear_regression(totals, own)
