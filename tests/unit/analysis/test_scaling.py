@@ -315,7 +315,6 @@ def test_the_report_has_the_table_and_says_which_scaling_it_is() -> None:
             commands=(),
             recipe_name="test",
             recipe_toml="",
-            needs_recipe_file=False,
         )
     )
     title = "Weak scaling: 48 samples per step on each device"
