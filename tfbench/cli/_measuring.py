@@ -1,12 +1,15 @@
 """What the commands that measure have in common: their options, and what is asked for by them."""
 
+import dataclasses
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from tfbench.cli import _options as options
 from tfbench.cli._store import open_store
+from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
@@ -123,7 +126,7 @@ class Measuring(NamedTuple):
         """
         from tfbench.runs.requests import load_request
 
-        return load_request(
+        request = load_request(
             recipe,
             values=self.read_values(direct),
             name=name,
@@ -131,6 +134,7 @@ class Measuring(NamedTuple):
             allows_code=self.allows_code,
             steady_seconds=steady_seconds,
         )
+        return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 
 
 def measures(command: F) -> F:
