@@ -20,7 +20,7 @@ import click
 from tfbench import __version__
 from tfbench.cli._settings import read_settings
 from tfbench.cli._streams import CleanStream, clean_streams
-from tfbench.errors import ExitCode, Notice, OutputError, TfbenchError
+from tfbench.errors import ExitCode, Notice, TfbenchError
 from tfbench.wording import shorten, shorten_lines
 
 
@@ -93,8 +93,6 @@ def main() -> None:
             type(error).__name__, error.format_message(), text.getvalue().rstrip("\n"), error.exit_code
         )
     except TfbenchError as error:
-        if isinstance(error, OutputError):
-            _close_stdout()
         exit_code = _explain(type(error).__name__, str(error), f"Error: {error}", error.exit_code)
     except OSError as error:
         message = _describe(error)

@@ -11,7 +11,6 @@ from tfbench.cli._output import echo_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tfbench.records.run import RunResult
     from tfbench.runs.recovery import RecoveredRun
     from tfbench.store.store import Store
     from tfbench.tracking.tracker import Tracker
@@ -43,22 +42,6 @@ def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:
             f"was in it is missing here; `{store.command('sweep', '--resume', sweep_id)}` makes it again.",
             err=True,
         )
-
-
-def load_run(store: "Store", token: str) -> "RunResult":
-    """Returns the run that a user means, as far as its journal goes.
-
-    Args:
-        store: Where it is.
-        token: The beginning of tfbench's or MLflow's id, a run name, or "@last".
-
-    Raises:
-        UnknownNameError: No run, or more than one, is meant.
-        TrackingError: Its journal is damaged.
-    """
-    from tfbench.records.journal import read_run
-
-    return read_run(store.journal_path(store.find(token)))
 
 
 def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "Tracker":

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._comparison import read_comparison, selection_options
 from tfbench.cli._options import named_uri_option
 from tfbench.cli._output import echo_lines, is_stdout, waiting, write_to
 from tfbench.cli._store import end_with_unreadable, make_tracker, open_store
 from tfbench.cli._units import FILE
+from tfbench.cli.compare import read_comparison, selection_options
 
 if TYPE_CHECKING:
     from tfbench.analysis.comparison.comparison import Comparison

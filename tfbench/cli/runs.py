@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tfbench.cli._completion import complete_run
+from tfbench.cli._measuring import show_run
 from tfbench.cli._options import format_option, require_absent, store_option
 from tfbench.cli._output import echo_drawn, echo_json, echo_lines, text_width
-from tfbench.cli._runs import show_run
 from tfbench.cli._settings import read_machines
 from tfbench.cli._store import open_store
 from tfbench.cli.compare import show_compared
@@ -81,7 +81,7 @@ def _show(store: "Store", token: str, output_format: str) -> None:
             echo_lines(["", "Its runs:", *(f"  {head.run_id}  {head.name}" for head in members)])
         return
     if output_format == "json":
-        echo_json(found.document(), "The run is still in the store.")
+        echo_json(found.document())
         return
     kind = ProfileConsole if found.result.request.profile else RunConsole
     server, console = server_of(store.read_state(found.run_id), store), open_console(stderr=False)
