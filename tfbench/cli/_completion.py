@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from tfbench.store.store import Store
 
 _NEWEST = "@last"
 
@@ -18,24 +22,23 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns the runs of the store whose id begins with what was typed, newest first, each with its name."""
-    from tfbench.store.store import Store
-
-    heads = Store(_store_of(ctx)).heads()
-    items = [CompletionItem(head.run_id, help=head.name) for head in heads if head.run_id.startswith(incomplete)]
+    heads = [head for head in _store_of(ctx).heads() if head.run_id.startswith(incomplete)]
+    items = [CompletionItem(head.run_id, help=head.name) for head in heads]
     return [*_items([_NEWEST], incomplete), *items]
 
 
 def complete_sweep(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns the sweeps of the store whose id begins with what was typed, newest first."""
-    from tfbench.store.store import Store
     from tfbench.store.sweep_log import list_sweeps
 
-    return _items([_NEWEST, *list_sweeps(Store(_store_of(ctx)))], incomplete)
+    return _items([_NEWEST, *list_sweeps(_store_of(ctx))], incomplete)
 
 
 def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-def _store_of(ctx: click.Context) -> Path:
-    return Path(ctx.params.get("store_root") or "mlruns")
+def _store_of(ctx: click.Context) -> "Store":
+    from tfbench.store.store import Store
+
+    return ctx.params.get("store") or Store(Path("mlruns"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from tfbench.cli._options import measuring_options
-from tfbench.cli._store import make_tracker, open_store
+from tfbench.cli._store import make_tracker
 
 if TYPE_CHECKING:
     from tfbench.records.observer import Observer
@@ -47,7 +47,7 @@ class Measuring(NamedTuple):
     allows_code: bool
     run_timeout_seconds: float | None
     memory_limit_bytes: float | None
-    store_root: Path
+    store: "Store"
     tracking_uri: str | None
     experiment: str | None
     no_mlflow: bool
@@ -57,11 +57,6 @@ class Measuring(NamedTuple):
     def as_json(self) -> bool:
         """Whether stdout is kept for one JSON document."""
         return self.output_format == "json"
-
-    @property
-    def store(self) -> "Store":
-        """Where runs are kept."""
-        return open_store(self.store_root)
 
     @property
     def limits(self) -> "RunLimits":
@@ -119,11 +114,11 @@ class Measuring(NamedTuple):
         """
         from tfbench.runs.maker import RunMaker, choose_place
 
-        store = self.store
-        state = choose_place(store, tracking_uri=self.tracking_uri, experiment=self.experiment, before=before)
+        store, named = self.store, self.tracking_uri
+        state = choose_place(store, tracking_uri=named, experiment=self.experiment, before=before)
         if self.no_mlflow:
             return RunMaker(store, state, None)
-        return RunMaker(store, state, make_tracker(state.tracking_uri, state.experiment, store, self.tracking_uri))
+        return RunMaker(store, state, make_tracker(state.tracking_uri, state.experiment, store, named))
 
 
 class ShownRuns:

@@ -1,26 +1,29 @@
 """Options that several commands share, each declared once, and help that shows them in groups."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from tfbench.cli._units import DURATION, FILE, MEMORY
 
+if TYPE_CHECKING:
+    from tfbench.store.store import Store
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 STRATEGIES = ("default", "one_device", "mirrored", "multi_worker", "model", "hybrid")
 BACKENDS = ("tensorflow", "jax", "torch")
+WORKER_PARAMETERS = ("workers", "coordinator", "num_workers", "worker_index")
 # Below which headings a command's help has options that others share, by the names of parameters.
 _HEADINGS = {
-    "Several workers": ("workers", "coordinator", "num_workers", "worker_index"),
+    "Several workers": WORKER_PARAMETERS,
     "Recipe and data": ("backend", "data", "data_dir", "overrides", "allows_code"),
     "Limits of each run": ("run_timeout_seconds", "memory_limit_bytes"),
-    "Store, MLflow and output": (
-        *("store_root", "tracking_uri", "named_uri", "experiment", "no_mlflow", "output_format"),
-    ),
+    "Store, MLflow and output": (*("store", "tracking_uri", "experiment", "no_mlflow", "output_format"),),
 }
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names}
 
@@ -77,6 +80,16 @@ def _read_overrides(context: click.Context, option: click.Parameter, texts: tupl
     return dict(parse_override(text) for text in texts)
 
 
+def _open_store(context: click.Context, option: click.Parameter, root: Path) -> "Store":
+    from tfbench.errors import TrackingError
+    from tfbench.store.store import Store
+
+    with contextlib.suppress(OSError):  # of a folder that cannot be looked into, which is said where it is used
+        if root.exists() and not root.is_dir():
+            raise TrackingError(f"store {root}: is a file, and a store is a folder. Name another one with --store.")
+    return Store(root)
+
+
 backend_option = click.option("--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]")
 set_option = click.option(
     "--set",
@@ -90,11 +103,17 @@ allow_code_option = click.option(
     "--allow-code", "allows_code", is_flag=True, help="Allow your own functions that the recipe names."
 )
 store_option = click.option(
-    "--store", "store_root", type=FILE, default=Path("mlruns"), metavar="DIR", help="Folder of journals and artifacts."
+    "--store",
+    metavar="DIR",
+    type=FILE,
+    default=Path("mlruns"),
+    callback=_open_store,
+    help="Folder of journals and artifacts.",
 )
 _URI: dict[str, Any] = {"metavar": "URI", "envvar": "MLFLOW_TRACKING_URI", "show_envvar": True}
-named_uri_option = click.option(
-    "--tracking-uri", "named_uri", **_URI, help="Contact this MLflow server for the runs that are tracked there."
+tracking_uri_option = click.option("--tracking-uri", **_URI, help="Send runs to this MLflow server.")
+asked_uri_option = click.option(
+    "--tracking-uri", **_URI, help="Contact this MLflow server for the runs that are tracked there."
 )
 format_option = click.option(
     "--format",
@@ -126,7 +145,7 @@ measuring_options = stack(
         help="End a run that takes more memory, such as 4GiB.",
     ),
     store_option,
-    click.option("--tracking-uri", **_URI, help="Send runs to this MLflow server."),
+    tracking_uri_option,
     click.option("--experiment", metavar="NAME", help="MLflow experiment. [default: tfbench]"),
     click.option("--no-mlflow", is_flag=True, help="Skip MLflow; `tfbench recover` catches up later."),
     format_option,

@@ -1,7 +1,5 @@
 """What the commands that work on the store share."""
 
-import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,21 +12,6 @@ if TYPE_CHECKING:
     from tfbench.runs.recovery import RecoveredRun
     from tfbench.store.store import Store
     from tfbench.tracking.tracker import Tracker
-
-
-def open_store(root: Path) -> "Store":
-    """Returns the store of a folder, whether or not it is there yet.
-
-    Raises:
-        TrackingError: It is a file.
-    """
-    from tfbench.errors import TrackingError
-    from tfbench.store.store import Store
-
-    with contextlib.suppress(OSError):  # of a folder that cannot be looked into, which is said where it is used
-        if root.exists() and not root.is_dir():
-            raise TrackingError(f"store {root}: is a file, and a store is a folder. Name another one with --store.")
-    return Store(root)
 
 
 def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:

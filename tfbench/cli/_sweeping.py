@@ -176,7 +176,7 @@ def _show_swept(
         lines = ["", *crossover_lines(crossover, comparison, terminal_width())]
     else:
         lines = result_lines(comparison, terminal_width())
-    if taste := taste_lines(plan, text_width(), measuring.store_root):
+    if taste := taste_lines(plan, text_width(), measuring.store.root):
         lines += ["", *taste]
     if end.num_left:
         why = "interrupted" if end.was_interrupted else end.why_left

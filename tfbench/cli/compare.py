@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +10,7 @@ from tfbench.cli._completion import complete_run, complete_sweep
 from tfbench.cli._options import stack, store_option
 from tfbench.cli._output import echo_json, echo_lines, terminal_width
 from tfbench.cli._settings import read_machines
-from tfbench.cli._store import end_with_unreadable, open_store, warn_of_unreadable_lines
+from tfbench.cli._store import end_with_unreadable, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
     from tfbench.analysis.comparison.comparison import Comparison
@@ -67,7 +66,7 @@ def read_comparison(
     default="text",
     help="Text for people, a table to paste, one line an arm and setting, or one JSON document.",
 )
-def command(store_root: Path, output_format: str, **selection: Any) -> None:
+def command(store: "Store", output_format: str, **selection: Any) -> None:
     """Set runs side by side, with the verdict: which arm is faster, by how much, and how sure that is.
 
     An arm is a strategy on devices, such as "mirrored gpu:0,gpu:1"; each has a column, or a line, and each network
@@ -87,7 +86,6 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     """
     from tfbench.sweeps.comparison import compare_each_recipe
 
-    store = open_store(store_root)
     compared = read_comparison(store, **selection)
     comparisons = None
     # What varies in one recipe is not set in another; runs that a user named are meant to stand side by side.

@@ -1,14 +1,17 @@
 """`tfbench export`: write a run to a file."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tfbench.cli._completion import complete_run
 from tfbench.cli._options import store_option
 from tfbench.cli._output import echo_lines, is_stdout, require_free, write_to
-from tfbench.cli._store import open_store
 from tfbench.cli._units import FILE
+
+if TYPE_CHECKING:
+    from tfbench.store.store import Store
 
 
 @click.command(short_help="Write a run to a file for `tfbench import`.")
@@ -16,7 +19,7 @@ from tfbench.cli._units import FILE
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="[default: ID.jsonl; - is stdout]")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @store_option
-def command(run: str, output: Path | None, force: bool, store_root: Path) -> None:
+def command(run: str, output: Path | None, force: bool, store: "Store") -> None:
     """Write a run to a file that `tfbench import` reads, here or on another machine.
 
     RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. The file is the run's journal:
@@ -31,7 +34,6 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     from tfbench.records.events import Exited, class_of
     from tfbench.records.journal import read_records
 
-    store = open_store(store_root)
     run_id = store.find(run)
     records = read_records(store.journal_path(run_id))
     if not any(class_of(record) is Exited for record in records):

@@ -8,7 +8,7 @@ import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import Measuring, ShownRuns, measures, show_run
-from tfbench.cli._options import GroupedCommand, arm_option, require_absent, stack
+from tfbench.cli._options import WORKER_PARAMETERS, GroupedCommand, arm_option, require_absent, stack
 from tfbench.cli._output import echo_json, echo_lines, exit_code
 from tfbench.cli._units import SHARE
 
@@ -90,10 +90,6 @@ def command(
     vary_seed: bool,
     verbose: bool,
     quiet: bool,
-    workers: int | None,
-    coordinator: str | None,
-    num_workers: int | None,
-    worker_index: int | None,
     measuring: Measuring,
     **direct: Any,
 ) -> "ExitCode":
@@ -128,10 +124,8 @@ def command(
     if verbose:
         require_absent("--verbose shows all there is", "quiet")
     plan = _read_repeats(repeats, until_precise, max_repeats, varies_seed=vary_seed)
-    request = _make_request(recipe, resume, direct, measuring, name=name)
-    request = _with_workers(
-        request, workers=workers, coordinator=coordinator, num_workers=num_workers, worker_index=worker_index
-    )
+    workers = {option: direct.pop(option) for option in WORKER_PARAMETERS}
+    request = _with_workers(_make_request(recipe, resume, direct, measuring, name=name), **workers)
     if request.member:
         require_absent("over several machines a command makes one run", "repeats", "until_precise", "fast")
         if request.member.index:

@@ -1,6 +1,5 @@
 """`tfbench show`: a recipe's network layer by layer, the recipe itself, or what was in effect in a run."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,11 +13,11 @@ from tfbench.cli._options import (
     store_option,
 )
 from tfbench.cli._output import echo_json, echo_sections, terminal_width, waiting
-from tfbench.cli._store import open_store
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
     from tfbench.records.model_table import ModelTable
+    from tfbench.store.store import Store
 
 _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
 
@@ -39,7 +38,7 @@ def command(
     overrides: "dict[str, Any]",
     allows_code: bool,
     as_toml: bool,
-    store_root: Path,
+    store: "Store",
     output_format: str,
 ) -> None:
     """Print a recipe's network: for each layer its outputs, weights, input and floating-point operations.
@@ -61,13 +60,13 @@ def command(
     """
     if run is not None:
         require_absent("--effective shows a run as it was", "recipe", "overrides", "allows_code", "as_toml")
-        _show_effective(run, store_root, output_format)
+        _show_effective(run, store, output_format)
         return
     if recipe is None:
         raise click.UsageError(
             "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run."
         )
-    require_absent("only --effective looks for runs", "store_root")
+    require_absent("only --effective looks for runs", "store")
     if as_toml and output_format == "json":
         raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
     from tfbench.recipe.files import find_recipe, load_recipe
@@ -85,14 +84,14 @@ def command(
         _show_layers(resolved, _ask_for_table(resolved, allows_code=allows_code or is_code(recipe)), output_format)
 
 
-def _show_effective(run: str, store_root: Path, output_format: str) -> None:
+def _show_effective(run: str, store: "Store", output_format: str) -> None:
     from tfbench.analysis.run.effective import list_effective
     from tfbench.report.document import to_plain
     from tfbench.report.run.costs import energy_document, source_section
     from tfbench.report.run.effective import effective_section
     from tfbench.runs.stored import read_stored
 
-    result = read_stored(open_store(store_root), run).result
+    result = read_stored(store, run).result
     values = list_effective(result)
     if output_format == "json":
         request = result.request
