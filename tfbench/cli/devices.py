@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_json, echo_lines, text_width, waiting
+from tfbench.cli._output import echo_json, echo_sections, waiting
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ def command(check: bool, output_format: str) -> ExitCode:
     from tfbench.machine.devices import ask_devices, explain_missing_gpu
     from tfbench.machine.energy import find_energy_sources
     from tfbench.machine.frameworks import ask_others
-    from tfbench.report.table import text
 
     with waiting("asking what is installed for devices"):
         facts, others = ask_devices(), list(ask_others())
@@ -56,7 +55,7 @@ def command(check: bool, output_format: str) -> ExitCode:
     problems = list(dict.fromkeys(problem for problem in unseen if problem))
     energy = find_energy_sources(facts.gpus)
     if output_format == "text":
-        echo_lines(text([_describe(facts, others, energy)], text_width()))
+        echo_sections([_describe(facts, others, energy)])
         for problem in problems:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
     devices = ["cpu:0", *(f"gpu:{index}" for index in range(len(facts.gpus)))] if check else []
@@ -66,7 +65,8 @@ def command(check: bool, output_format: str) -> ExitCode:
         backend = "tensorflow" if facts.tensorflow or not usable else usable[0]
         checks.append(_check(device, backend))
         if output_format == "text":
-            echo_lines(["", *text([_describe_check(checks[-1])], text_width())])
+            click.echo()
+            echo_sections([_describe_check(checks[-1])])
     if output_format == "json":
         from tfbench.report.document import to_plain
 

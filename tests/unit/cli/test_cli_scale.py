@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.shell_completion import ShellComplete
 
 from builders import build_placement, build_result
 from tfbench.analysis.comparison.brief import make_brief
-from tfbench.cli import cli
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.machine import devices
 from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary
@@ -229,10 +227,3 @@ def test_one_replica_is_always_among_those_that_are_measured() -> None:
     with pytest.raises(RecipeError):
         parse_replicas("2,,4")
     assert [arm.label for arm in replica_arms("gpu", (1, 2))] == ["one_device gpu:0", "mirrored gpu:0,gpu:1"]
-
-
-@pytest.mark.usefixtures("in_tmp_path")
-def test_its_modes_are_completed_by_the_shell() -> None:
-    completer = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
-    modes = completer.get_completions(["scale", "mnist_mlp", "--modes"], "data,")
-    assert [item.value for item in modes] == ["data,workers", "data,model", "data,hybrid"]
