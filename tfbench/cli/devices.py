@@ -1,7 +1,9 @@
 """`tfbench devices`: what a run can be placed on."""
 
+import functools
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -10,6 +12,7 @@ from tfbench.cli._output import echo_json, echo_sections, waiting
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
+    from tfbench.api import Run
     from tfbench.machine.devices import DeviceFacts
     from tfbench.machine.frameworks import Framework
     from tfbench.records.energy import EnergySources
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
 
 
 CHECK_SECONDS = 2.0  # of steady steps on each device
+# Of a training on several devices and on one: samples a device in each step, steps, and by how much the losses may
+# differ. Sums in another order differ by less than 1e-5; where a device is left out, by much more.
+SHARED_SAMPLES, SHARED_STEPS, LARGEST_DIFFERENCE = 100, 50, 1e-3
 
 
 class Check(NamedTuple):
@@ -29,7 +35,7 @@ class Check(NamedTuple):
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Train for seconds on each device: what disturbs a measurement there?")
+@click.option("--check", is_flag=True, help="Train on each device and on all: does a measurement make sense there?")
 @format_option
 def command(check: bool, output_format: str) -> ExitCode:
     """Show the installed back ends, and the devices that they see.
@@ -37,7 +43,8 @@ def command(check: bool, output_format: str) -> ExitCode:
     If a back end does not see a GPU of the machine, it says why, and how to mend it; so it does of counters of energy.
     --check trains a small network on each device, keeps nothing of it, and says what speaks against measuring there:
     other load, stolen time, a quota, the governor, memory, XLA flags, GPUs that are held back or shared, steps that
-    scatter or drift. Exit code 1: a device cannot train.
+    scatter or drift. All GPUs together, or two logical CPUs, must learn what one device learns. Exit code 1: a device
+    cannot train, or several do not train as one does.
 
     \b
     tfbench devices
@@ -58,12 +65,15 @@ def command(check: bool, output_format: str) -> ExitCode:
         echo_sections([_describe(facts, others, energy)])
         for problem in problems:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
-    devices = ["cpu:0", *(f"gpu:{index}" for index in range(len(facts.gpus)))] if check else []
+    gpus = [f"gpu:{index}" for index in range(len(facts.gpus))]
+    usable = [one.name for one in others if not one.problem]
+    backend = "tensorflow" if facts.tensorflow or not usable else usable[0]
+    wanted = [functools.partial(_check, device, backend) for device in ("cpu:0", *gpus)] if check else []
+    if wanted and backend != "torch":
+        wanted.append(functools.partial(_check_as_one, gpus if len(gpus) > 1 else ["cpu:0", "cpu:1"], backend))
     checks = []
-    for device in devices:
-        usable = [one.name for one in others if not one.problem]
-        backend = "tensorflow" if facts.tensorflow or not usable else usable[0]
-        checks.append(_check(device, backend))
+    for make_check in wanted:
+        checks.append(make_check())
         if output_format == "text":
             click.echo()
             echo_sections([_describe_check(checks[-1])])
@@ -75,29 +85,51 @@ def command(check: bool, output_format: str) -> ExitCode:
     return ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE
 
 
-def _check(device: str, backend: str) -> Check:
+def _train(devices: str, backend: str, strategy: str = "default", **values: Any) -> "Run":
+    """Trains a small network, which keeps nothing.
+
+    Raises:
+        TfbenchError: It cannot be trained.
+    """
     import tempfile
 
     from tfbench import api
+
+    overrides = {"measurement.checks": False, "training.backend": backend, "distribution.strategy": strategy, **values}
+    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, waiting(f"training on {devices}"):
+        return api.run(
+            "mnist_hidden100_mlp", overrides=overrides, devices=devices, synthetic=True, store=folder, track=False
+        )
+
+
+def _check_as_one(devices: Sequence[str], backend: str) -> Check:
+    """Trains on several devices and on the first of them, and compares what they learned."""
+    from tfbench.errors import TfbenchError
+
+    together = ",".join(devices)
+    limits = {"training.global_batch_size": SHARED_SAMPLES * len(devices), "measurement.steps": SHARED_STEPS}
+    try:
+        alone, several = _train(devices[0], backend, **limits), _train(together, backend, "mirrored", **limits)
+    except TfbenchError as error:
+        return Check(together, None, (), str(error))
+    for run in (alone, several):
+        if run.status != "FINISHED":
+            return Check(together, None, (), run.reason or run.status)
+    expected, found = (run.result.epochs[-1].loss or math.nan for run in (alone, several))
+    problem = ""
+    if not abs(found - expected) <= LARGEST_DIFFERENCE * abs(expected):
+        problem = f"they do not train as one device does: the loss is {found:.6g}, that of {devices[0]} {expected:.6g}."
+    return Check(together, several.metrics.get("samples_per_second"), (), problem)
+
+
+def _check(device: str, backend: str) -> Check:
     from tfbench.analysis.run.checks import find_requested_cautions
     from tfbench.errors import TfbenchError
 
-    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, waiting(f"training on {device}"):
-        try:
-            run = api.run(
-                "mnist_hidden100_mlp",
-                overrides={
-                    "measurement.seconds": CHECK_SECONDS,
-                    "measurement.checks": False,
-                    "training.backend": backend,
-                },
-                devices=device,
-                synthetic=True,
-                store=folder,
-                track=False,
-            )
-        except TfbenchError as error:
-            return Check(device, None, (), str(error))
+    try:
+        run = _train(device, backend, **{"measurement.seconds": CHECK_SECONDS})
+    except TfbenchError as error:
+        return Check(device, None, (), str(error))
     asked_for = find_requested_cautions(run.result)
     cautions = tuple(caution for caution in run.summary.cautions if caution not in asked_for)
     problem = "" if run.status == "FINISHED" else run.reason or run.status
@@ -108,6 +140,8 @@ def _describe_check(check: Check) -> "Section":
     from tfbench.report.formats import format_speed
     from tfbench.report.table import Section
 
+    if check.problem and check.samples_per_second is not None:
+        return Section(f"{check.device}: {check.problem}")
     if check.problem or check.samples_per_second is None:
         return Section(f"{check.device} cannot train: {check.problem or 'no step was timed.'}")
     what = f"{check.device} trains a small network at {format_speed(check.samples_per_second)} samples/s"

@@ -28,7 +28,6 @@ from tfbench.worker.alike import require_alike
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.model_summary import require_apart, summarize_model
-from tfbench.worker.name_counts import names_from, read_name_counts
 from tfbench.worker.process_settings import finds_tensorflow, import_keras, set_process_wide
 
 SHARED_MACHINE = (
@@ -49,9 +48,7 @@ class Prepared:
     summary: ModelSummary
     shares_machine: bool  # another run was measuring here already
     memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
-    name_counts: dict[str, int]  # Keras's, before the model was built: another build from them has its names
     gpu_addresses: tuple[str, ...]  # on the bus, of those that the process sees
-    num_replicas: int  # by which the model was built to share a batch
 
     @property
     def training(self) -> TrainingConfig:
@@ -93,20 +90,6 @@ class Prepared:
         return backends.current().build_validation_dataset(
             self.splits, batch_size=self.evaluation_batch_size, split=split, part=self.request.part
         )
-
-    def build_again(self) -> Any:
-        """Builds and compiles the same model once more, for one device, outside of its strategy's scope."""
-        with warnings.catch_warnings(), names_from(self.name_counts):
-            warnings.simplefilter("ignore", Notice)  # given once already
-            return build_compiled_model(
-                self.request.recipe.model,
-                self.training,
-                self.splits.spec,
-                allows_code=self.request.allows_code,
-                num_replicas=self.num_replicas,
-                beside=self.model,
-                splits=self.splits,
-            )
 
     def measure_usage(self) -> UsageMeter:
         """Begins to measure what the training takes of the machine, by all of its workers there."""
@@ -170,7 +153,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     memory_before_model = read_memory()
     ledger.switch("model")
     journal.append("stage", name="building the model")
-    name_counts = read_name_counts()
     with resolved.scope(), _notices_recorded(journal):
         model = build_compiled_model(
             recipe.model,
@@ -180,7 +162,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
             splits=splits,
             given=request.overrides,
         )
-        num_replicas = backend.count_replicas()
         resolved = backend.lay_out(resolved, recipe.distribution, model)
         if training.data_on_device:
             resident_samples.require_plain_fit(model)
@@ -199,9 +180,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         summary=summarize_model(model, user_code.find_digest(recipe.model)),
         shares_machine=_shares_machine(request),
         memory_before_model=memory_before_model,
-        name_counts=name_counts,
         gpu_addresses=settings.gpu_addresses,
-        num_replicas=num_replicas,
     )
     environment = backend.collect_environment()
     journal.append(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from builders import build_result
+from builders import build_epoch, build_result
 from journals import write_journal
 from tfbench import api
 from tfbench.analysis.run.checks import find_requested_cautions
@@ -188,7 +188,8 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
         assert Path(store).is_dir() and options["synthetic"] and not options["track"]
         if devices == "gpu:1":
             raise DeviceError("gpu:1: is busy.")
-        result = build_result()
+        left_out = options["overrides"]["distribution.strategy"] == "mirrored"
+        result = build_result(epochs=(build_epoch(loss=1.2 if left_out else 1.0),))
         cautions = (*find_requested_cautions(result), *(["drifting: too warm."] if devices == "gpu:0" else []))
         summary = dataclasses.replace(summarize(result, warmup_steps=1), cautions=cautions)
         return Run(result=result, summary=summary, tracked=None, journal=Path(store))
@@ -201,6 +202,7 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
         ("cpu:0", [], ""),
         ("gpu:0", ["drifting: too warm."], ""),
         ("gpu:1", [], "gpu:1: is busy."),
+        ("gpu:0,gpu:1", [], "they do not train as one device does: the loss is 1.2, that of gpu:0 1."),
     ]
     assert "checks" not in json.loads(tfbench("devices", "--format", "json").stdout)
     assert list(in_tmp_path.iterdir()) == []
