@@ -49,7 +49,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
 
     journal.append("started")
     meter = prepared.measure_usage()
-    with backend.broken_samples_named(splits.source, splits.files), energy_meter:
+    with backend.broken_samples_named(splits.source), energy_meter:
         try:
             begin = functools.partial(read_energy, "steady") if energy_meter.sources.sources else None
             steps_per_second = train(prepared, begin)
@@ -83,7 +83,7 @@ def _check_devices(prepared: Prepared) -> None:
     several = f"{placement.num_replicas} replicas" if placement.num_replicas > 1 else f"{placement.num_devices} devices"
     journal.append("stage", name=f"comparing a first step of {several} with that of one")
     draw = functools.partial(prepared.build_batches, prepared.first_step)
-    with backend.broken_samples_named(prepared.splits.source, prepared.splits.files):
+    with backend.broken_samples_named(prepared.splits.source):
         check = backend.check_replicas(prepared.model, prepared.build_again, draw(), placement)
         journal.append("replica_check", **plain_fields(replica_check=check))
         backend.require_as_one(check, placement)
