@@ -50,7 +50,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
 
     journal.append("started")
     meter = prepared.measure_usage()
-    with backend.broken_samples_named(splits.source, splits.files), energy_meter:
+    with backend.broken_samples_named(splits.source), energy_meter:
         try:
             begin = functools.partial(read_energy, "steady") if energy_meter.sources.sources else None
             steps_per_second = train(prepared, begin)
@@ -91,7 +91,7 @@ def _check_devices(prepared: Prepared) -> None:
                 f"{placement.cross_device_ops} does not train as one replica does: {'; '.join(check.faults)}. Nothing "
                 f"was measured. {backend.suggest_mend(placement)}"
             )
-    with backend.broken_samples_named(prepared.splits.source, prepared.splits.files):
+    with backend.broken_samples_named(prepared.splits.source):
         draw = functools.partial(prepared.build_batches, prepared.first_step)
         if spread := backend.read_spread(prepared.model, draw):
             journal.append("spread", **plain_fields(spread=spread))

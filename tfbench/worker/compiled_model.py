@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tfbench import backends
-from tfbench.datasets.sources.splits import Split, Splits, count_steps_per_epoch, map_arrays
+from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch, map_arrays
 from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
@@ -177,7 +177,7 @@ def _build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: Mode
     import keras
 
     split = splits.train
-    if not isinstance(split, Split) or split.read or spec.stored_shape:
+    if split.read or spec.stored_shape:
         return  # images that are read or cut: the first step makes the variables
 
     def describe(array: Any) -> Any:

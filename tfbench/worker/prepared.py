@@ -143,7 +143,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
     for note in splits.notes:
         journal.append("note", text=note)
-    backend.require_readable(splits)
     if training.data_on_device:
         resident_samples.require_in_memory(splits)
     misfits = conflicts.find_misfits(splits.spec, recipe.dataset.name, training)

@@ -168,9 +168,6 @@ class TensorFlow(Backend):
 
         return replica_check.suggest_mend(placement)
 
-    def require_readable(self, splits: Any) -> None:
-        """Does nothing: TensorFlow reads whatever samples there are."""
-
     def read_peak(self, name: str) -> int:
         """Returns the most bytes in use on a GPU, "GPU:0"."""
         import tensorflow as tf
