@@ -121,7 +121,7 @@ def main() -> None:
     first = load("data", "sgd")
     backends.current().require_possible(first.distribution, first.training)
     import_keras(first)
-    set_process_wide(first.training)
+    set_process_wide(first)
     backends.current().resolve(first.distribution, first.training)  # four devices, for all that follow
     splits = prepared.load_data(first.dataset, None, seed=0)
 

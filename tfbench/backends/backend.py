@@ -19,13 +19,14 @@ import numpy.typing as npt
 from tfbench.backends import keras_variables, one_device
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.peak import Kernels
-from tfbench.backends.placed import GpuPeaks, Placed, Watch
+from tfbench.backends.placed import Placed, Watch
 from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls
 from tfbench.backends.trace import Trace
 from tfbench.datasets.sources.splits import Splits
 from tfbench.machine import gpus
 from tfbench.machine.environment import describe_environment
 from tfbench.machine.frameworks import Framework
+from tfbench.machine.usage import GpuPeaks
 from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
@@ -51,7 +52,7 @@ class Backend(ArrayFeeding, Kernels):
         """Describes the machine and the versions in use; the framework has been imported."""
         return describe_environment(**self.describe_versions())
 
-    def report_devices(self) -> Any:
+    def report_devices(self) -> Framework:
         """Returns what `tfbench devices` shows of it; takes the seconds that importing it takes."""
         versions = self.describe_versions()
         return Framework(

@@ -2,20 +2,22 @@
 
 import functools
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tfbench.cli._options import format_option
 from tfbench.cli._output import echo_json, echo_sections, waiting
-from tfbench.errors import ExitCode
+from tfbench.errors import DeviceError, ExitCode
 
 if TYPE_CHECKING:
     from tfbench.api import Run
-    from tfbench.machine.devices import DeviceFacts
     from tfbench.machine.frameworks import Framework
     from tfbench.records.energy import EnergySources
+    from tfbench.records.machine import Gpu
     from tfbench.report.table import Section
 
 
@@ -51,26 +53,28 @@ def command(check: bool, output_format: str) -> ExitCode:
     tfbench devices --check
     tfbench devices --format json
     """
-    from tfbench.machine.devices import ask_devices, explain_missing_gpu
+    from tfbench.machine import frameworks
+    from tfbench.machine.devices import explain_missing_gpu, list_gpus, read_system
     from tfbench.machine.energy import find_energy_sources
-    from tfbench.machine.frameworks import ask_others
 
     with waiting("asking what is installed for devices"):
-        facts, others = ask_devices(), list(ask_others())
-    installed = [*([facts.framework] if facts.tensorflow else []), *others]
-    unseen = (explain_missing_gpu(facts, one) for one in installed)
-    problems = list(dict.fromkeys(problem for problem in unseen if problem))
-    energy = find_energy_sources(facts.gpus)
+        installed = frameworks.ask_all()
+    usable = [one for one in installed if not one.problem]
+    if installed and not usable:
+        raise DeviceError("\n".join(map(frameworks.describe_silence, installed)))
+    facts = read_system(Path("/"), os.environ)
+    gpus = list_gpus(facts, usable)
+    problems = list(dict.fromkeys(filter(None, (explain_missing_gpu(facts, one) for one in usable))))
+    energy = find_energy_sources(gpus)
     if output_format == "text":
-        echo_sections([_describe(facts, others, energy)])
+        echo_sections([_describe(gpus, installed, energy)])
         for problem in problems:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
-    gpus = [f"gpu:{index}" for index in range(len(facts.gpus))]
-    usable = [one.name for one in others if not one.problem]
-    backend = "tensorflow" if facts.tensorflow or not usable else usable[0]
-    wanted = [functools.partial(_check, device, backend) for device in ("cpu:0", *gpus)] if check else []
-    if wanted and backend != "torch":
-        wanted.append(functools.partial(_check_as_one, gpus if len(gpus) > 1 else ["cpu:0", "cpu:1"], backend))
+    first = usable[0] if usable else frameworks.Framework(name="tensorflow")
+    seen = [f"gpu:{index}" for index in range(len(first.gpus))]
+    wanted = [functools.partial(_check, device, first.name) for device in ("cpu:0", *seen)] if check else []
+    if wanted and first.name != "torch":
+        wanted.append(functools.partial(_check_as_one, seen if len(seen) > 1 else ["cpu:0", "cpu:1"], first.name))
     checks = []
     for make_check in wanted:
         checks.append(make_check())
@@ -80,12 +84,13 @@ def command(check: bool, output_format: str) -> ExitCode:
     if output_format == "json":
         from tfbench.report.document import to_plain
 
-        beside = {"problem": "\n".join(problems) or None, "other_backends": others, "energy": energy}
-        echo_json(to_plain(facts) | beside | ({"checks": checks} if check else {}))
+        found = {"logical_cores": os.cpu_count(), "gpus": gpus, "backends": installed, "energy": energy}
+        beside = {"problem": "\n".join(problems) or None, **({"checks": checks} if check else {})}
+        echo_json(to_plain(facts) | found | beside)
     return ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE
 
 
-def _train(devices: str, backend: str, strategy: str = "default", **values: Any) -> "Run":
+def _train(devices: str, backend: str, values: Mapping[str, Any], strategy: str = "default") -> "Run":
     """Trains a small network, which keeps nothing.
 
     Raises:
@@ -95,7 +100,9 @@ def _train(devices: str, backend: str, strategy: str = "default", **values: Any)
 
     from tfbench import api
 
-    overrides = {"measurement.checks": False, "training.backend": backend, "distribution.strategy": strategy, **values}
+    overrides = {"measurement.checks": False, "training.backend": backend, "distribution.strategy": strategy} | dict(
+        values
+    )
     with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, waiting(f"training on {devices}"):
         return api.run(
             "mnist_hidden100_mlp", overrides=overrides, devices=devices, synthetic=True, store=folder, track=False
@@ -109,7 +116,7 @@ def _check_as_one(devices: Sequence[str], backend: str) -> Check:
     together = ",".join(devices)
     limits = {"training.global_batch_size": SHARED_SAMPLES * len(devices), "measurement.steps": SHARED_STEPS}
     try:
-        alone, several = _train(devices[0], backend, **limits), _train(together, backend, "mirrored", **limits)
+        alone, several = _train(devices[0], backend, limits), _train(together, backend, limits, "mirrored")
     except TfbenchError as error:
         return Check(together, None, (), str(error))
     for run in (alone, several):
@@ -127,7 +134,7 @@ def _check(device: str, backend: str) -> Check:
     from tfbench.errors import TfbenchError
 
     try:
-        run = _train(device, backend, **{"measurement.seconds": CHECK_SECONDS})
+        run = _train(device, backend, {"measurement.seconds": CHECK_SECONDS})
     except TfbenchError as error:
         return Check(device, None, (), str(error))
     asked_for = find_requested_cautions(run.result)
@@ -149,23 +156,21 @@ def _describe_check(check: Check) -> "Section":
     return Section(f"{what}, {found}", tuple(f"- {caution}" for caution in check.cautions))
 
 
-def _describe(facts: "DeviceFacts", others: "Sequence[Framework]", energy: "EnergySources") -> "Section":
+def _describe(gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "EnergySources") -> "Section":
     from tfbench.recipe.abilities import title_of
     from tfbench.report import table
 
-    rows = [("cpu", f"{facts.logical_cores} logical cores; cpu:1, cpu:2, ... are virtual and share them")]
-    for index, gpu in enumerate(facts.gpus):
+    rows = [("cpu", f"{os.cpu_count()} logical cores; cpu:1, cpu:2, ... are virtual and share them")]
+    for index, gpu in enumerate(gpus):
         memory = f", {gpu.memory_bytes / 2**30:.1f} GiB" if gpu.memory_bytes else ""
         rows.append((f"gpu:{index}", f"{gpu.name}{memory}, driver {gpu.driver or 'unknown'}"))
-    if not facts.gpus:
+    if not gpus:
         rows.append(("gpu", "none"))
-    cuda = f"built for CUDA {facts.cuda or 'of unknown version'}" if facts.built_with_cuda else "built without CUDA"
-    rows.append(("TensorFlow", f"{facts.tensorflow}, {cuda}" if facts.tensorflow else "not installed"))
-    for other in others:
-        cuda = f"for CUDA {other.cuda}" if other.cuda else "without CUDA"
-        seen = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(other.gpus))
-        what = f"{other.version}, {cuda}{f', sees {seen}' if seen else ''}"
-        rows.append((title_of(other.name), f"cannot be asked: {other.problem}" if other.problem else what))
+    for one in installed:
+        seen = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(one.gpus))
+        cuda = f"built for CUDA {one.cuda}" if one.cuda else "built without CUDA"
+        what = f"{one.version}, {cuda}{f', sees {seen}' if seen else ''}"
+        rows.append((title_of(one.name), f"cannot be asked: {one.problem}" if one.problem else what))
     rows += [("energy", f"of {source.name} ({source.part})") for source in energy.sources]
     rows += [("energy", f"not read: {problem}") for problem in energy.problems]
     return table.Section("Devices", tables=(table.facts(rows),))

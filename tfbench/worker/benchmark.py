@@ -50,7 +50,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
 
     journal.append("started")
     meter = prepared.measure_usage()
-    with backend.broken_samples_named(splits.source), energy_meter:
+    with backend.broken_samples_named(splits.source), contextlib.closing(energy_meter):
         try:
             begin = functools.partial(read_energy, "steady") if energy_meter.sources.sources else None
             steps_per_second = train(prepared, begin)

@@ -14,7 +14,7 @@ from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
-from tfbench.machine.devices import GpuFacts, read_system, with_unused_gpu
+from tfbench.machine.devices import read_system, with_unused_gpu
 from tfbench.machine.environment import find_framework_variables
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
 from tfbench.recipe import conflicts, registry
@@ -28,7 +28,7 @@ from tfbench.worker.alike import require_alike
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.model_summary import require_apart, summarize_model
-from tfbench.worker.process_settings import finds_tensorflow, import_keras, set_process_wide
+from tfbench.worker.process_settings import import_keras, set_process_wide
 
 SHARED_MACHINE = (
     "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
@@ -119,12 +119,12 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     recipe, training = request.recipe, request.recipe.training
     backend = backends.current()
     variables = find_framework_variables(os.environ)
-    gpu_facts = GpuFacts(**read_system(Path("/"), os.environ))  # before GPUs are hidden from the framework
+    gpu_facts = read_system(Path("/"), os.environ)  # before GPUs are hidden from the framework
     backend.require_possible(recipe.distribution, training)
 
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
     import_keras(recipe)
-    set_process_wide(training, finds_tensorflow=finds_tensorflow(recipe))
+    set_process_wide(recipe)
     if request.member:
         journal.append("stage", name=JOINING)
     resolved = backend.resolve(recipe.distribution, training, request.member)
