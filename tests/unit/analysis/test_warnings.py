@@ -296,9 +296,9 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         [run(placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2))],
         [run(placement=build_placement(devices=("gpu:0", "gpu:1")))],
     ),
-    "not_compared": (
-        [run(replica_check=ReplicaCheck(num_replicas=2, compared=("sums",), reason="it had no room"))],
-        [run(replica_check=ReplicaCheck(num_replicas=2, compared=("sums",)))],
+    "not_checked": (
+        [run(replica_check=ReplicaCheck(num_replicas=2, reason="it had no room"))],
+        [run(replica_check=ReplicaCheck(num_replicas=2))],
     ),
     "whole_executions": (
         [asked(training={"epochs": 1, "steps_per_execution": 3})],
