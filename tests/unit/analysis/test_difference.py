@@ -19,7 +19,7 @@ from builders import (
 )
 from tfbench.analysis.comparison.difference import RunDifference, compare_runs
 from tfbench.analysis.comparison.equality import find_unequal, flatten
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.machine import Gpu
 from tfbench.records.run import ModelSummary, RunExit, RunResult, Summary
 from tfbench.report.comparison.difference import describe_speed, difference_sections
@@ -38,7 +38,7 @@ def build_pair(**fields: Any) -> tuple[RunResult, RunResult]:
 
 
 def compare(a: RunResult, b: RunResult) -> RunDifference:
-    return compare_runs(a, summarize(a, warmup_steps=1), b, summarize(b, warmup_steps=1))
+    return compare_runs(a, summarize_run(a), b, summarize_run(b))
 
 
 def recipe_with(**sections: Any) -> Any:

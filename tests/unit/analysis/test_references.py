@@ -14,7 +14,7 @@ from journals import write_journal
 from sweeps import TWO_ARMS, build_brief, build_plan, write_sweep
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.recipe.files import load_recipe, shipped_folder
 from tfbench.recipe.tables import to_tables
 from tfbench.report.comparison.comparison import comparison_document, comparison_records
@@ -84,7 +84,7 @@ def test_a_run_alone_and_in_a_comparison_is_held_against_the_same_figures(tmp_pa
         request = build_request(recipe=recipe, overrides=keys, run_id=f"{recipe.training.global_batch_size:032}")
         result = build_result(request=request)
         write_journal(store, result)
-        assert says in " ".join(text(run_sections(result, summarize(result, warmup_steps=1), None, "j"), 200))
+        assert says in " ".join(text(run_sections(result, summarize_run(result), None, "j"), 200))
         pairs = match_references(compare_stored(store, [request.run_id]))[0].pairs
         assert bool(pairs) == (recipe is own)
 

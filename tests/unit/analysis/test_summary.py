@@ -18,7 +18,7 @@ from tfbench.analysis.run.spans import (
     step_time_mad,
     step_time_quantile,
 )
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import METRICS
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources
 from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
@@ -215,7 +215,7 @@ def build_measured_run() -> RunResult:
 
 
 def test_every_metric_is_the_figure_worked_out_by_hand_in_the_order_of_the_table() -> None:
-    metrics = summarize(build_measured_run(), warmup_steps=2).metrics
+    metrics = summarize_run(build_measured_run()).metrics
     assert metrics == pytest.approx(FIGURES, rel=1e-12)
     assert list(metrics) == list(METRICS)
 
@@ -246,12 +246,12 @@ def test_an_epoch_of_nothing_but_warmup_has_no_speed() -> None:
 def test_utilization_does_not_exist_above_the_peak() -> None:
     peak = PeakCheck(size=100, precision="float32", num_rounds=3, flops=1_000_000, seconds=1.0)
     result = dataclasses.replace(build_measured_run(), peak_checks=(peak, peak))
-    metrics = summarize(result, warmup_steps=2).metrics
+    metrics = summarize_run(result).metrics
     assert (metrics["peak_flops_per_second"], metrics["model_flops_utilization"]) == (1e6, None)
 
 
 def test_what_a_run_did_not_check_is_not_missing() -> None:
-    summary = summarize(build_result(), warmup_steps=1)
+    summary = summarize_run(build_result())
     words = ("flops", "input", "ledger", "gpu", "memory_before", "cost", "joule")
     assert not [name for name in summary.metrics if any(word in name for word in words)]
     assert summary.cautions == ()
@@ -259,11 +259,11 @@ def test_what_a_run_did_not_check_is_not_missing() -> None:
 
 def test_the_time_after_the_last_sign_of_a_killed_process_is_not_accounted_for() -> None:
     result = dataclasses.replace(build_measured_run(), stage="training")
-    metrics = summarize(result, warmup_steps=2).metrics
+    metrics = summarize_run(result).metrics
     assert metrics["ledger/teardown_seconds"] == 0.0
     assert metrics["ledger/unaccounted_seconds"] == pytest.approx(1.5)
     recovered = dataclasses.replace(result, exit=RunExit(status="KILLED"))
-    assert summarize(recovered, warmup_steps=2).metrics["ledger/wall_seconds"] == 19.5
+    assert summarize_run(recovered).metrics["ledger/wall_seconds"] == 19.5
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_epoch_times_are_of_whole_epochs(times: list[tuple[int, float]], seconds
         build_epoch(epoch=number, num_steps=steps, epoch_seconds=one, validation_seconds=one / 10)
         for number, (steps, one) in enumerate(times, start=1)
     ]
-    summary = summarize(build_result(epochs=tuple(epochs)), warmup_steps=1)
+    summary = summarize_run(build_result(epochs=tuple(epochs)))
     assert summary.metrics["epoch_seconds"] == seconds
     assert summary.metrics["validation_seconds"] == (seconds and pytest.approx(seconds / 10))
     assert ("epoch_seconds" in "".join(summary.cautions)) == (seconds is None)
@@ -288,7 +288,7 @@ def test_epoch_times_are_of_whole_epochs(times: list[tuple[int, float]], seconds
 def test_what_a_limited_run_cannot_have_is_not_called_missing() -> None:
     recipe = build_recipe(dataset={"data": "real"}, measurement={"steps": 20})
     epoch = build_epoch(num_steps=7, val_loss=None, val_accuracy=None, validation_seconds=None)
-    summary = summarize(build_result(request=build_request(recipe=recipe), epochs=(epoch,)), warmup_steps=1)
+    summary = summarize_run(build_result(request=build_request(recipe=recipe), epochs=(epoch,)))
     assert summary.metrics["epoch_seconds"] is summary.metrics["val_accuracy"] is None
     (caution,) = summary.cautions
     assert caution.startswith("Limited to 20 steps after the warm-up")
@@ -299,7 +299,7 @@ def test_a_regression_has_no_accuracies() -> None:
         model={"name": "sine_lstm"}, dataset={"name": "sine", "data": "real"}, training={"loss": "mean_squared_error"}
     )
     epoch = build_epoch(num_steps=20, accuracy=None, val_accuracy=None)
-    summary = summarize(build_result(request=build_request(recipe=recipe), epochs=(epoch,)), warmup_steps=1)
+    summary = summarize_run(build_result(request=build_request(recipe=recipe), epochs=(epoch,)))
     assert not [name for name in summary.metrics if "accuracy" in name]
     assert summary.cautions == ()
 
@@ -307,7 +307,7 @@ def test_a_regression_has_no_accuracies() -> None:
 def test_the_metrics_of_a_network_of_its_own_have_their_own_names_everywhere() -> None:
     own = {"top2": 0.25, "val_top2": 0.5, "f1@0.5": 0.75, "loss": 9.0}
     result = build_result(epochs=(build_epoch(metrics=own),), placement=build_placement())
-    summary = summarize(result, warmup_steps=0)
+    summary = summarize_run(result)
     metrics = summary.metrics
     assert (metrics["top2"], metrics["val_top2"], metrics["loss"]) == (0.25, 0.5, 0.5)
     shown = " ".join("\n".join(text(run_sections(result, summary, None, "", is_full=True), 80)).split())
@@ -321,7 +321,7 @@ def test_a_run_that_never_got_ready_has_sizes_of_its_recipe_and_one_caution() ->
         request=build_request(recipe=build_recipe(dataset={"data": "real"})),
         exit=RunExit(status="FAILED", reason="no GPU"),
     )
-    summary = summarize(result, warmup_steps=1)
+    summary = summarize_run(result)
     existing = {name: value for name, value in summary.metrics.items() if value is not None}
     assert existing == {"steady_steps": 0, "steady_seconds": 0.0, "global_batch_size": 32}
     assert summary.cautions == ("No training step was measured: there is no speed, loss or accuracy.",)
@@ -329,7 +329,7 @@ def test_a_run_that_never_got_ready_has_sizes_of_its_recipe_and_one_caution() ->
 
 def test_what_is_missing_is_none_and_named_in_a_caution() -> None:
     result = build_result(epochs=(build_epoch(num_steps=20, val_loss=None, val_accuracy=None),), usage=None)
-    summary = summarize(result, warmup_steps=1)
+    summary = summarize_run(result)
     missing = {name for name, value in summary.metrics.items() if value is None}
     assert missing == {"val_loss", "val_accuracy", "best_val_accuracy", "peak_memory_bytes"}
     assert all(name in summary.cautions[-1] for name in missing)
@@ -337,7 +337,7 @@ def test_what_is_missing_is_none_and_named_in_a_caution() -> None:
 
 def test_what_is_not_finite_is_none() -> None:
     spans = build_spans([2.0, 5e-324, 5e-324], 10)
-    assert summarize(build_result(spans=spans), warmup_steps=1).metrics["samples_per_second"] is None
+    assert summarize_run(build_result(spans=spans)).metrics["samples_per_second"] is None
 
 
 def test_times_of_a_resumed_run_are_those_of_its_own_epochs() -> None:
@@ -348,6 +348,6 @@ def test_times_of_a_resumed_run_are_those_of_its_own_epochs() -> None:
     )
     resume = ResumePoint(run_id="b" * 12, snapshot="epoch_000003.npz", epochs=before)
     result = build_result(request=build_request(resume=resume), epochs=(*before, *own))
-    metrics = summarize(result, warmup_steps=1).metrics
+    metrics = summarize_run(result).metrics
     assert metrics["epoch_seconds"] == 2.0
     assert metrics["inference_seconds"] == 1.0

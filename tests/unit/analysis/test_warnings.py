@@ -43,9 +43,9 @@ QUIET = GpuState(
 SYNTHETIC = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
 
 
-def names(result: RunResult, warmup_steps: int = 1) -> list[str]:
+def names(result: RunResult) -> list[str]:
     """Returns the names of the warnings that hold of a run, of several GPUs each once."""
-    run = Evidence(result, warmup_steps)
+    run = Evidence(result)
     return [name for table in TABLES for name, (condition, _) in table.rows.items() if list(condition(run))]
 
 
@@ -57,6 +57,11 @@ def run(**fields: Any) -> RunResult:
 
 def asked(**sections: Any) -> RunResult:
     return run(request=build_request(recipe=build_recipe(**{"dataset": {"data": "real"}} | sections)))
+
+
+def warmed(steps: int) -> RunResult:
+    """Builds a run of 120 steps, so many of which are for warm-up."""
+    return asked(measurement={"warmup_steps": steps})
 
 
 def used(**fields: Any) -> RunResult:
@@ -222,10 +227,11 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     "gpu_memory_errors": ([seen(QUIET, gpu(ecc_errors=9))], [seen(QUIET, QUIET)]),
     "gpu_lost": ([seen(QUIET, QUIET, None)], [seen(QUIET, None, QUIET)]),
     "nothing_measured": ([run(spans=())], []),
-    "only_warmup": ([run(spans=(build_span(first_step=1, last_step=3),))], []),
+    "only_warmup": ([run(spans=(build_span(first_step=1, last_step=3),)), warmed(120)], []),
     "few_spans": (
         [
             timed(0.05),
+            warmed(105),
             timed(*[0.5] * 9),
             timed(1.0, 5.0, 1.0, 7.0, 2.0, 9.0, 1.0, 5.0, 3.0),  # too few to be called unsteady
         ],
@@ -382,11 +388,6 @@ def test_a_device_that_is_not_used_or_not_meant_is_known_before_training() -> No
     under_way = build_result(request=build_request(recipe=recipe), placement=placement, spans=(), epochs=(), exit=None)
     first, second = find_early_cautions(under_way)
     assert first == "no driver" and second.startswith("This recipe is not meant for cpu: ")
-
-
-def test_the_warmup_may_differ_from_the_recipes() -> None:
-    assert names(run(), warmup_steps=105) == ["few_spans"]
-    assert names(run(), warmup_steps=120) == ["only_warmup"]
 
 
 def test_synthetic_and_limited_runs_are_not_expected_to_learn() -> None:

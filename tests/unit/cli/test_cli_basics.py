@@ -17,7 +17,7 @@ from builders import build_epoch, build_result
 from journals import write_journal
 from tfbench import api
 from tfbench.analysis.run.checks import find_requested_cautions
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import DeviceError
 from tfbench.machine import devices, energy, frameworks
 from tfbench.machine.devices import GpuFacts
@@ -196,7 +196,7 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
         left_out = options["overrides"]["distribution.strategy"] == "mirrored"
         result = build_result(epochs=(build_epoch(loss=1.2 if left_out else 1.0),))
         cautions = (*find_requested_cautions(result), *(["drifting: too warm."] if devices == "gpu:0" else []))
-        summary = dataclasses.replace(summarize(result, warmup_steps=1), cautions=cautions)
+        summary = dataclasses.replace(summarize_run(result), cautions=cautions)
         return Run(result=result, summary=summary, tracked=None, journal=Path(store))
 
     monkeypatch.setattr(api, "run", train)

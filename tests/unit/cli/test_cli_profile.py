@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from profile_runs import KILLED, build_profile_run
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import DeviceError, TfbenchError
 from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import RunRequest, TrackedRun
@@ -46,7 +46,7 @@ class Profiles:
             raise self.refusals[kind]
         ended: dict[str, Any] = {"exit": KILLED, "stage": "timing in turns"} if kind in self.killed else {}
         result = build_profile_run(request, **ended)
-        summary = summarize(result, warmup_steps=1)
+        summary = summarize_run(result)
         console.stage("loading data")
         console.ready(result)
         console.finish(result, summary, TRACKED, f"mlruns/journals/{request.run_id}.jsonl")

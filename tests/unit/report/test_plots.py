@@ -11,7 +11,7 @@ from matplotlib.text import Text
 
 from builders import build_epoch, build_recipe, build_request, build_result, build_span
 from plots import FAST, SLOW, build_plot
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.records.machine import LedgerRecord
 from tfbench.records.run import DatasetSummary, RunExit, RunResult
@@ -56,7 +56,7 @@ def build_trained_run(*, synthetic: bool = False, title: str = "Test") -> RunRes
 
 
 def plots_of(result: RunResult) -> dict[str, Plot]:
-    return {plot.name: plot for plot in run_plots(result, summarize(result, warmup_steps=1))}
+    return {plot.name: plot for plot in run_plots(result, summarize_run(result))}
 
 
 def series_of(plot: Plot) -> dict[str, list[tuple[float, float]]]:

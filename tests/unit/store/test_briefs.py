@@ -8,7 +8,7 @@ import pytest
 from builders import build_environment, build_recipe, build_request, build_result
 from journals import build_sized_result, write_journal
 from tfbench.analysis.comparison.brief import make_brief
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.machine import LedgerRecord
 from tfbench.schema import to_plain
 from tfbench.store.briefs import brief_path, read_briefs, typical_start_seconds
@@ -18,14 +18,14 @@ from tfbench.sweeps.comparison import compare_stored
 
 def test_a_brief_holds_what_comparisons_need(store: Store) -> None:
     result = build_sized_result(4)
-    brief = make_brief(result, summarize(result, warmup_steps=1), journal_bytes=7)
+    brief = make_brief(result, summarize_run(result), journal_bytes=7)
     assert (brief.run_id, brief.recipe, brief.status, brief.arm) == (
         result.request.run_id,
         "test",
         "FINISHED",
         "one_device cpu:0",
     )
-    assert brief.speed == summarize(result, warmup_steps=1).metrics["samples_per_second"]
+    assert brief.speed == summarize_run(result).metrics["samples_per_second"]
     assert brief.settings["model.hidden_units"] == [1000, 1000]
     assert brief.settings["training.global_batch_size"] == 128
     assert brief.settings["hostname"] == "bench"
@@ -37,7 +37,7 @@ def test_a_brief_holds_what_comparisons_need(store: Store) -> None:
 def test_a_brief_tells_when_the_target_was_reached() -> None:
     recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 1}, expect={"target_accuracy": 0.75})
     result = build_result(request=build_request(recipe=recipe))
-    brief = make_brief(result, summarize(result, warmup_steps=1), journal_bytes=7)
+    brief = make_brief(result, summarize_run(result), journal_bytes=7)
     assert (brief.target_accuracy, brief.seconds_to_accuracy) == (0.75, 10.0)  # from the request on
 
 
