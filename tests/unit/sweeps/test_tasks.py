@@ -80,32 +80,27 @@ def test_a_plan_is_written_with_what_its_tasks_are_of_and_read_back(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("old", "new", "message"),
     [
-        (lambda document: document.update(format_version=2), "is no plan of a sweep that this version"),
-        (lambda document: document.update(plan=[]), "plan: must be a table"),
-        (lambda document: document["plan"].update(sweep_id="../x"), "plan.sweep_id: must be letters and digits"),
-        (lambda document: document["plan"]["arms"][0].update(machine="a b"), "machine"),
-        (lambda document: document["plan"]["tables"]["training"].update(epochs=-1), "training.epochs"),
-        (lambda document: document["plan"]["variations"][0].update(values=[0]), "global_batch_size.values.0: must be"),
+        ('"format_version": 1', '"format_version": 2', "is no plan of a sweep that this version"),
+        ('"sweep_id": "abc"', '"sweep_id": "../x"', "plan.sweep_id: must be letters and digits"),
+        ('"machine": ""', '"machine": "a b"', "machine"),
+        ('"epochs": 2', '"epochs": -1', "training.epochs"),
+        ("", "nothing", "is no plan of a sweep"),
     ],
 )
-def test_a_plan_that_is_none_is_refused(tmp_path: Path, change: Any, message: str) -> None:
+def test_a_plan_that_is_none_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "plan.json"
     write_plan_file(PLAN, path)
-    document = json.loads(path.read_text())
-    change(document)
-    path.write_text(json.dumps(document))
-    with pytest.raises(RecipeError) as caught:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else new)
+    with pytest.raises(RecipeError, match=message):
         read_plan_file(path)
-    assert message in str(caught.value)
 
 
 def test_a_plan_file_that_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"plan\.json: cannot be read: No such file"):
-        read_plan_file(tmp_path / "plan.json")
-    (tmp_path / "plan.json").write_text("nothing")
-    with pytest.raises(RecipeError, match="is no plan of a sweep"):
         read_plan_file(tmp_path / "plan.json")
     with pytest.raises(TrackingError, match="cannot be written"):
         write_plan_file(PLAN, tmp_path / "missing" / "plan.json")
