@@ -32,13 +32,13 @@ GIBIBYTE = 2**30
 @of_a_gpu_alone
 def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) -> None:
     text, facts = run("devices", cwd=tmp_path), run_json("devices", cwd=tmp_path)
-    show("tfbench devices", *text.stdout.splitlines(), f"problem: {facts['problem']}", *facts["log"])
-    assert facts["problem"] is None, "the driver names a GPU that TensorFlow does not see"
+    show("tfbench devices", *text.stdout.splitlines(), f"problem: {facts['problem']}")
+    assert facts["problem"] is None, "the driver names a GPU that a back end does not see"
     assert len(facts["gpus"]) == count_gpus()
-    for other in facts["other_backends"]:
-        if other["name"] == NAME:
-            assert other["cuda"], f"this {TITLE} was built without CUDA"
-            assert len(other["gpus"]) == count_gpus(), other["problem"]
+    for one in facts["backends"]:
+        if one["name"] == NAME:
+            assert one["cuda"], f"this {TITLE} was built without CUDA"
+            assert len(one["gpus"]) == count_gpus(), one["problem"]
     known = {gpu.bus_id: gpu for gpu in gpus.read_gpus()}
     for number, found in enumerate(facts["gpus"]):
         gpu = known[found["bus_id"]]

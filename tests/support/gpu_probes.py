@@ -44,7 +44,7 @@ def _start(recipe: Recipe, limit: Callable[[], None] = lambda: None) -> Any:
     """Makes the device ready as a run does, `limit` done to the framework before, and returns it."""
     BACKEND.require_possible(recipe.distribution, recipe.training)
     import_keras(recipe)
-    set_process_wide(recipe.training)
+    set_process_wide(recipe)
     limit()
     return BACKEND.resolve(recipe.distribution, recipe.training)
 

@@ -19,8 +19,6 @@ def build_prepared(folder: Path, recipe: Any = None, **fields: Any) -> Prepared:
         "ledger": Ledger(0),
         "shares_machine": False,
         "memory_before_model": 0,
-        "name_counts": {},
         "gpu_addresses": (),
-        "num_replicas": 1,
     }
     return Prepared(**nothing | defaults | fields)

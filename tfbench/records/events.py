@@ -100,7 +100,7 @@ class Refused(Event):
 
 @event_of("replica_check")
 class ReplicaChecked(Event):
-    """A first step of all replicas was held against that of one."""
+    """Sums over all replicas were checked."""
 
     replica_check: ReplicaCheck
 

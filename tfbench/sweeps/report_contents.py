@@ -3,7 +3,7 @@
 import collections
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
@@ -14,17 +14,16 @@ from tfbench.errors import TrackingError
 from tfbench.recipe.tables import to_tables
 from tfbench.recipe.toml_text import format_toml
 from tfbench.records.journal import read_run, read_start
-from tfbench.records.run import RunRequest, RunResult
+from tfbench.records.run import RunResult
 from tfbench.records.sweep import SweepPlan, describe_setting
-from tfbench.report.commands import find_overrides, run_command, sweep_command
 from tfbench.report.comparison.layout import corner_rows
 from tfbench.report.comparison.plots import comparison_plots
 from tfbench.report.html.report import ReportContents
 from tfbench.report.run.curve_plots import curve_plots
 from tfbench.schema import to_plain
 from tfbench.store.store import Store
+from tfbench.wording import command_line
 
-MAX_COMMANDS = 100
 _OF_FRAMEWORKS = ("tensorflow", "jax", "torch")  # which a run of another back end does not load
 
 
@@ -58,10 +57,9 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
         plots=tuple(plots),
         environment=newest.environment if newest else None,
         differing=find_differing([to_plain(one.environment) for one in starts.values() if one.environment]),
-        commands=_list_commands(comparison, plan, starts),
+        commands=_list_commands(plan, starts.values()),
         recipe_name=name,
         recipe_toml=format_toml(tables),
-        needs_recipe_file=plan is not None and find_overrides(tables, name) is None,
     )
 
 
@@ -103,18 +101,7 @@ def _find_curves(store: Store, comparison: Comparison) -> Iterator[RunCurves]:
                     yield find_curves(read_run(path), arm=arm, setting=describe_setting(row.setting))
 
 
-def _list_commands(comparison: Comparison, plan: SweepPlan | None, starts: Mapping[str, RunResult]) -> tuple[str, ...]:
-    if plan:
-        return (sweep_command(plan), "tfbench report --sweep @last")
-    entries = [entry for row in comparison.rows for entry in row.entries.values() if entry.runs]
-    newest = [(starts.get(entry.runs[-1].run_id), len(entry.runs)) for entry in entries[:MAX_COMMANDS]]
-    commands = [_run_command(start.request, repeats) for start, repeats in newest if start]
-    if len(entries) > MAX_COMMANDS:
-        commands.append(f"# and {len(entries) - MAX_COMMANDS} more")
-    return tuple(commands)
-
-
-def _run_command(asked: RunRequest, repeats: int) -> str:
-    name, tables = asked.recipe.name, to_tables(asked.recipe)
-    command = run_command(name, tables, repeats=repeats, data_dir=asked.data_dir, allows_code=asked.allows_code)
-    return command or f"tfbench export {asked.run_id}    # its recipe, {name}, is none that is shipped"
+def _list_commands(plan: SweepPlan | None, starts: Iterable[RunResult]) -> tuple[str, ...]:
+    asked = [plan.argv] if plan else dict.fromkeys(one.request.argv for one in starts)
+    commands = tuple(command_line(*words) for words in asked if words)
+    return (*commands, "tfbench report --sweep @last") if plan and commands else commands

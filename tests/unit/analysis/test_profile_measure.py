@@ -15,9 +15,8 @@ from profiles import (
     build_round,
     build_round_without_update,
 )
-from tfbench.analysis.profile.phases import KeptRounds
 from tfbench.analysis.profile.step_profile import StepProfile
-from tfbench.analysis.profile.summary import summarize_profile
+from tfbench.analysis.profile.summary import KeptRounds, summarize_profile
 from tfbench.records.machine import PeakCheck
 from tfbench.records.profile import EpochCheck, Profile, ProfileRound
 

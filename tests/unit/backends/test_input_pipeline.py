@@ -14,8 +14,7 @@ from tfbench.backends.tensorflow.input_pipeline import (
     build_training_dataset,
     build_validation_dataset,
 )
-from tfbench.datasets.sources.splits import ALIGNMENT, RecordSplit, Split, Splits, allocate
-from tfbench.errors import DatasetError
+from tfbench.datasets.sources.splits import ALIGNMENT, Split, Splits, allocate
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.part import Part
 
@@ -179,64 +178,17 @@ def test_memory_that_tensorflow_can_use_is_not_copied() -> None:
     assert copied.numpy().tolist() == [[5, 6, 7, 8, 9], [10, 11, 12, 13, 14]]
 
 
-def build_records(names: list[str]) -> Splits:
-    """Builds samples that come one after another; each is its own number, and "bad" is none."""
-
-    def parse(name: Any, contents: Any) -> Any:
-        return tf.strings.to_number(contents, tf.float32)[None]
-
-    records = tf.data.Dataset.from_tensor_slices((names, names, np.arange(len(names))))
-    split = RecordSplit(records=records, num_samples=len(names), read=parse)
-    spec = DatasetSpec(
-        input_shape=(1,),
-        input_dtype="float32",
-        target_shape=(),
-        num_classes=len(names),
-        train_samples=len(names),
-        validation_samples=len(names),
-    )
-    return Splits(spec=spec, train=split, validation=split, source="records")
-
-
-@pytest.mark.parametrize("process_seed", [0, 7])
-def test_records_are_shuffled_once_a_pass_and_gone_on_with_exactly(process_seed: int) -> None:
-    tf.random.set_seed(process_seed)
-    splits = build_records([str(n) for n in range(10)])
-    batches = take(build_training_dataset(splits, global_batch_size=4, seed=3), 10)
-    numbers = [int(value) for values, _ in batches for value in values[:, 0]]
-    assert numbers == [int(label) for _, labels in batches for label in labels]
-    passes = [numbers[start : start + 10] for start in range(0, 40, 10)]
-    assert all(sorted(one) == list(range(10)) for one in passes)
-    assert len({tuple(one) for one in passes}) == 4
-    assert list(range(10)) not in passes
-    again = take(build_training_dataset(splits, global_batch_size=4, seed=3), 10)
-    rest = take(build_training_dataset(splits, global_batch_size=4, seed=3, first_step=6), 4)
-    assert [labels.tolist() for _, labels in again] == [labels.tolist() for _, labels in batches]
-    assert [labels.tolist() for _, labels in rest] == [labels.tolist() for _, labels in batches[6:]]
-
-
-def test_records_are_evaluated_in_their_order_and_know_their_labels() -> None:
-    splits = build_records(["7", "8", "9"])
-    batches = take(build_validation_dataset(splits, batch_size=2), 5)
-    assert [inputs[:, 0].tolist() for inputs, _ in batches] == [[7, 8], [9]]
-    assert splits.validation.labels().tolist() == [0, 1, 2]
-
-
 def build_read(count: int) -> Splits:
     """Builds images that are read one by one, by their numbers, in batches like those in memory."""
     stored = build_images(count, mirrors=True)
 
-    def read(row: Any) -> Any:
-        return tf.gather(tf.constant(stored.train.inputs), row)
-
-    numbered = dataclasses.replace(stored.train, inputs=np.arange(count), read=read)
+    numbered = dataclasses.replace(stored.train, inputs=np.arange(count), read=lambda row: stored.train.inputs[row])
     return dataclasses.replace(stored, train=numbered, validation=numbered, test=numbered)
 
 
 SOURCES = {
     "in memory": lambda count: build_images(count, mirrors=True),
     "read one by one": build_read,
-    "records": lambda count: build_records([str(number) for number in range(count)]),
 }
 
 
@@ -272,24 +224,3 @@ def test_several_workers_together_evaluate_every_sample_once(source: str, count:
 def test_an_error_of_another_kind_is_left_alone() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="not a number"), broken_samples_named("somewhere"):
         raise tf.errors.InvalidArgumentError(None, None, "not a number")
-
-
-def test_a_damaged_file_of_records_is_reported_with_the_data_it_is_of() -> None:
-    with pytest.raises(DatasetError) as caught, broken_samples_named("tfds x, /data"):
-        raise tf.errors.DataLossError(None, None, "truncated record at 3")
-    assert str(caught.value) == (
-        "expected a whole record at byte 3, found one that is damaged or cut off. Replace the file, or prepare the "
-        "data again. Data: tfds x, /data."
-    )
-
-
-def test_an_error_of_the_pipeline_is_told_without_tensorflows_stacks() -> None:
-    def fail(number: Any) -> Any:
-        with tf.control_dependencies([tf.debugging.Assert(number < 0, ["no such thing"])]):
-            return tf.identity(number)
-
-    with pytest.raises(DatasetError) as caught, broken_samples_named("somewhere"):
-        list(tf.data.Dataset.range(3).map(fail))
-    assert str(caught.value) == (
-        "assertion failed: [no such thing]. Replace the file, or prepare the data again. Data: somewhere."
-    )

@@ -20,9 +20,8 @@ from builders import build_request
 from device_naps import NAP_SECONDS, build_slow_model
 from tfbench import backends
 from tfbench.backends import peak
-from tfbench.datasets.sources.splits import RecordSplit, Splits
 from tfbench.datasets.sources.synthetic import generate_splits
-from tfbench.errors import DatasetError, DeviceError, MeasurementError, RecipeError
+from tfbench.errors import DeviceError, MeasurementError, RecipeError
 from tfbench.machine import gpus
 from tfbench.machine.energy import addresses_in_use
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -407,27 +406,6 @@ def test_the_environment_names_the_framework_and_no_other() -> None:
     environment = backends.current().collect_environment()
     assert getattr(environment, NAME)
     assert environment.tensorflow is None
-
-
-def test_data_that_tensorflow_alone_reads_is_refused_before_the_model_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def go_on(*_arguments: Any, **_options: Any) -> None:
-        pytest.fail("the run went on")
-
-    recipe = load(**{"distribution.devices": ["cpu:0"]})
-    records = RecordSplit(records=None, num_samples=1, read=lambda name, contents: None)
-    splits = Splits(spec=first_steps.describe(recipe), train=records, validation=records, source="prepared data")
-    for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
-        monkeypatch.setenv(variable, "")
-    monkeypatch.setattr(prepared, "load_data", lambda *_, **__: splits)
-    monkeypatch.setattr(prepared, "build_compiled_model", go_on)
-    journal = Journal(tmp_path / "run.jsonl")
-    with pytest.raises(
-        DatasetError, match=r"^training\.backend: prepared data are records that TensorFlow alone reads"
-    ):
-        prepared.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), go_on)
-    journal.close()
 
 
 def test_nothing_of_tensorflow_is_needed() -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tfbench.datasets import cifar10, sine
-from tfbench.datasets.sources import tfds_arrays
+from tfbench.datasets.sources import tfds
 from tfbench.datasets.sources.splits import Split, is_plausible
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.recipe import registry
@@ -72,7 +72,7 @@ def test_says_what_is_wrong_with_loaded_samples(
 
 
 def load(folder: object) -> None:
-    tfds_arrays.load("mnist", str(folder), splits=("train", "test"), host="https://data.example.org")
+    tfds.load("mnist", str(folder), splits=("train", "test"), host="https://data.example.org", accepted="mnist/")
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: object) -> None:

@@ -18,7 +18,7 @@ from tfbench.errors import DatasetError
 COUNTS = {"train": 4_050, "extra": 2_030, "test": 7}
 FIRST_NUMBER = {"train": 0, "extra": 10_000, "test": 20_000}
 AGAIN = "Fetch the cropped digits, format 2 of http://ufldl.stanford.edu/housenumbers, again."
-AS_FOUND = svhn.Config(complete=False)
+AS_FOUND = svhn.Config()
 
 
 def build_part(part: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_validation_has_400_train_and_200_extra_images_of_each_digit_in_a_mixed_
     assert np.bincount(splits.validation.targets[numbers < 10_000]).tolist() == [400] * 10
     assert np.bincount(splits.validation.targets[numbers >= 10_000]).tolist() == [200] * 10
     assert len(set(splits.validation.targets[:20])) > 5
-    other = svhn.load_splits(svhn.Config(complete=False, seed=1), str(folder))
+    other = svhn.load_splits(svhn.Config(seed=1), str(folder))
     assert set(numbers_of(other.validation.inputs)) != set(numbers)
 
 
@@ -110,18 +110,12 @@ def test_the_mean_is_of_train_and_extra_images_alike_whatever_their_split(folder
 
 
 def test_rows_stay_rows_if_they_are_not_to_be_swapped(folder: Path) -> None:
-    splits = svhn.load_splits(svhn.Config(complete=False, transposed=False), str(folder))
+    splits = svhn.load_splits(svhn.Config(transposed=False), str(folder))
     for split in (splits.train, splits.validation, splits.test):
         assert (numbers_of(split.inputs, row=3, column=5) % 10).tolist() == split.targets.tolist()
 
 
-def test_a_set_that_is_not_complete_says_so_and_is_refused_where_it_must_be(folder: Path) -> None:
-    path = folder / "svhn" / "train_32x32.mat"
-    assert load_error(path, svhn.Config(complete=True)) == (
-        f"data set svhn: {path.parent}: expected 73,257 + 531,131 + 26,032 images, found 4,050 + 2,030 + 7: "
-        "this is not the complete set. "
-        "Fetch it again, or take it for what it is: dataset.complete = false."
-    )
+def test_a_set_that_is_not_complete_says_so(folder: Path) -> None:
     splits = svhn.load_splits(svhn.Config(), str(folder))
     sizes = "4,050 + 2,030 + 7 of 73,257 + 531,131 + 26,032 images"
     assert splits.source == f"SVHN's .mat files, {folder}/svhn, incomplete: {sizes}"

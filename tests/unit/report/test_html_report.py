@@ -75,7 +75,6 @@ def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportCo
         "commands": ("tfbench sweep test.toml --repeats 2",),
         "recipe_name": "test",
         "recipe_toml": '[model]\nname = "mlp"\n',
-        "needs_recipe_file": True,
     }
     return ReportContents(**values | fields)
 
@@ -225,11 +224,9 @@ def test_the_environment_has_all_that_is_known() -> None:
     assert "cpuset" not in labelled
 
 
-def test_the_recipe_is_to_be_saved_where_the_commands_name_its_file() -> None:
+def test_the_commands_and_the_recipe_stand_where_they_can_be_copied() -> None:
     page = Page(render_report(contents_of()))
-    assert "Save the recipe below as test.toml, then:" in page.texts["li"]
     assert page.texts["code"][-2:] == ["tfbench sweep test.toml --repeats 2", '[model]\nname = "mlp"']
-    assert "With the same data:" in Page(render_report(contents_of(needs_recipe_file=False))).texts["li"]
 
 
 def test_runs_without_a_speed_make_a_report_all_the_same() -> None:

@@ -101,6 +101,7 @@ def test_json_holds_every_figure_of_the_cost() -> None:
         "val_accuracy": 0.95,
         "origin": "training.stop_at_val_accuracy",
         "epoch": 2,
+        "seconds": pytest.approx(4 * 3600.0),
         "machine": pytest.approx(0.684),
     }
     assert written["summary"]["cost/machine"] == cost["machine"]

@@ -16,7 +16,7 @@ from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Feed, Member, Placement, ReplicaCheck
+from tfbench.records.placement import Feed, Member, Placement
 from tfbench.records.spread import Spread
 
 if TYPE_CHECKING:
@@ -148,21 +148,6 @@ class Jax(Backend):
 
         if jax.process_count() > 1:
             jax.distributed.shutdown()
-
-    def check_replicas(
-        self, model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement
-    ) -> ReplicaCheck:
-        """Holds a first step of several devices against that of one; see `device_check`."""
-        from tfbench.backends.jax import device_check
-
-        return device_check.check_devices(model, build_one, batches, placement)
-
-    def suggest_mend(self, check: ReplicaCheck, placement: Placement) -> str:
-        """Returns what to do where devices do not train as one does."""
-        return (
-            "Use another layout or number of devices, or other versions of JAX and Keras; a model with code of its own "
-            "may be the cause, too."
-        )
 
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
         """Reads back where the parts of a model lie; see `read_back`."""

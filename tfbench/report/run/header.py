@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tfbench.recipe.abilities import title_of
 from tfbench.recipe.sections import CUTTING_STRATEGIES, TrainingConfig
-from tfbench.records.placement import Placement, ReplicaCheck
+from tfbench.records.placement import Placement
 from tfbench.records.run import EpochRecord, RunResult
 from tfbench.report.formats import format_number, format_speed, wrap
 from tfbench.report.table import Column, Table
@@ -155,21 +155,6 @@ def name_parts(placement: Placement) -> str:
         return count(placement.num_replicas, "replica")
     mesh = " x ".join(f"{name} {size}" for name, size in placement.mesh.items())
     return count(placement.num_devices, "device") + (f", a mesh of {mesh}" if mesh else "")
-
-
-def describe_replicas(check: ReplicaCheck, placement: Placement) -> str:
-    """Says how near the first step of several replicas, or of devices with a part each, came to that of one."""
-    number = placement.num_devices if placement.strategy in CUTTING_STRATEGIES else check.num_replicas
-    if check.faults:
-        return f"{number}, which do not train as one"
-    if not check.compared:
-        return f"{number}, not compared with one: {check.reason}"
-    if check.deviation is None or check.tolerance is None:
-        return f"{number}, each once in their sums; their gradients are not compared: {check.reason}"
-    return (
-        f"{number} train as one: gradients of a first step within {check.deviation:.1e} of its "
-        f"(tolerance {check.tolerance:.1e})"
-    )
 
 
 # A table of epochs is long from here on: the first and the last of them are shown, every tenth, and one a minute.
