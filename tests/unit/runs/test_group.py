@@ -95,7 +95,6 @@ def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing
     store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group, "STOPPED_SECONDS", 0.1)
-    monkeypatch.setattr(group, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(session, "STOP_SECONDS", 0.5)
     fates(w0="hang", w1="wait")
     pids = meanwhile(store, 1, lambda pid: os.kill(pid, signal.SIGSTOP))
