@@ -18,6 +18,7 @@ from tfbench.report.table import text as text_of
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
 from tfbench.runs.repeats import RepeatPlan, Repeats, repeat_run
+from tfbench.runs.series import make_runs
 from tfbench.store.store import Store
 from tfbench.wording import format_share
 
@@ -135,13 +136,27 @@ def test_a_request_to_stop_ends_the_repeats_and_those_done_are_shown(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_signal_while_the_next_run_is_chosen_ends_the_series_before_it() -> None:
+    def next_run(done: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return build_request(), ""
+
+    series = make_runs(next_run, lambda request, label: pytest.fail("it was to be stopped"))
+    assert (series.was_interrupted, series.runs) == (True, ())
+
+
 def test_the_figures_stand_in_a_table_with_one_unit_a_row() -> None:
     metrics: dict[str, Callable[[int], float | None]] = {
         "step_time_median_seconds": lambda number: 0.0095 + number / 2000,
         "peak_memory_bytes": lambda number: 2**30 + number * 2**20,
         "epoch_seconds": lambda number: None,
+        "val_accuracy": lambda number: 0.9,
     }
-    done = repeat(THREE, 10_000.0, 10_100.0, 9_900.0, **metrics)
+    for data in ("synthetic", "real"):
+        request = build_request(recipe=build_recipe(dataset={"data": data}))
+        done = repeat_run(request, THREE, FakeRuns(10_000.0, 10_100.0, 9_900.0, **metrics))
+        marked = "synthetic data" in "\n".join(text_of([repeats_section(done.summary)], 300))  # beside the accuracy
+        assert marked is (data == "synthetic")
     rows = [re.split("  +", line) for line in text_of([repeats_section(done.summary)], 80)[1:5]]
     assert rows == [
         ["", "mean", "95 % CI", "range", "n"],
@@ -213,33 +228,24 @@ def test_the_exit_code_is_that_of_the_worst_run(
     tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], fates: tuple[Fate, ...], exit_code: int
 ) -> None:
     fake(*fates)
-    done = tfbench("run", "sine_lstm", "--repeats", "3")
+    done = tfbench("run", "sine_lstm", "--repeats", "3", "--quiet")
     assert done.exit_code == exit_code
     assert done.stdout.startswith("repeat 1 of 3: 100 samples/s") and "\nRepeats: " in done.stdout
+    assert "The last of them" not in done.stdout
 
 
 def test_each_repeat_is_a_line_and_the_last_is_shown_as_a_run_alone_is(
     tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
 ) -> None:
     runs = fake(100.0, "FAILED", 102.0)
-    lines = tfbench("run", "sine_lstm", "--repeats", "3").stdout.splitlines()
+    lines = tfbench("run", "sine_lstm", "--repeats", "3", "--verbose").stdout.splitlines()
     ids = [request.run_id for request in runs.requests]
     assert [line.partition(":")[0] for line in lines[:3]] == [f"repeat {number} of 3" for number in (1, 2, 3)]
     assert "FAILED" in lines[1] and ids[1] in lines[1]
     assert lines[3:6] == ["", "The last of them", ""]
     full = "\n".join(lines[6 : next(place for place, line in enumerate(lines) if line.startswith("Repeats: "))])
-    assert "FINISHED" in full and f"tfbench runs {ids[2][:12]}" in full
+    assert "FINISHED" in full and f"  Journal     mlruns/journals/{ids[2]}" in full
     assert ids[0] not in full and ids[1] not in full
-
-
-@pytest.mark.parametrize(("option", "last"), [("--verbose", "  Journal     mlruns/journals/"), ("--quiet", None)])
-def test_more_or_less_is_shown_of_the_last_repeat(
-    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], option: str, last: str | None
-) -> None:
-    fake(100.0, 102.0)
-    shown = tfbench("run", "sine_lstm", "--repeats", "2", option).stdout
-    assert shown.count("repeat 1 of 2") == shown.count("\nRepeats: ") == 1
-    assert (last in shown) if last else "The last of them" not in shown
 
 
 def test_without_repeats_nothing_of_them_is_shown(tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]) -> None:
@@ -279,16 +285,3 @@ def test_impossible_repeats_are_refused(
         2,
         True,
     )
-
-
-def test_synthetic_data_is_marked_beside_the_accuracy() -> None:
-    synthetic, real = (
-        repeat_run(
-            build_request(recipe=build_recipe(dataset={"data": data})),
-            THREE,
-            FakeRuns(100.0, val_accuracy=lambda number: 0.9),
-        )
-        for data in ("synthetic", "real")
-    )
-    shown = ["\n".join(text_of([repeats_section(done.summary)], 300)) for done in (synthetic, real)]
-    assert ["synthetic data" in text for text in shown] == [True, False]

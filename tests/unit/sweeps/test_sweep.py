@@ -18,8 +18,7 @@ from tfbench.errors import (
 )
 from tfbench.records.journal import DiskFullError, Journal
 from tfbench.records.observer import Observer
-from tfbench.records.run import Summary
-from tfbench.records.sweep import Arm, Cell, CellResult, Variation, list_cells
+from tfbench.records.sweep import Arm, CellResult, Variation, list_cells
 from tfbench.runs.limits import RunLimits
 from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
@@ -40,30 +39,20 @@ from tfbench.sweeps.plan import check_points
 from tfbench.sweeps.sweep import run_sweep
 
 
-class Watcher(Observer):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.ended: list[CellResult] = []
-
-    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
-        self.ended.append(result)
-
-
 def no_tracker(*arguments: Any) -> Any:
     pytest.fail("nothing is to be tracked")
 
 
-def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns, Watcher]:
-    runs, watcher = FakeRuns(*fates), Watcher()
+def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns]:
+    runs = FakeRuns(*fates)
     with new_log(store, build_plan(**fields)) as log:
-        return run_sweep(log, FakeMaker(store, runs), watcher), runs, watcher
+        return run_sweep(log, FakeMaker(store, runs), Observer()), runs
 
 
 def go_on(store: Store, *fates: Fate) -> tuple[SweepEnd, FakeRuns]:
     runs = FakeRuns(*fates)
     with reopened_log(store, "abc") as log:
-        return run_sweep(log, FakeMaker(store, runs), Watcher()), runs
+        return run_sweep(log, FakeMaker(store, runs), Observer()), runs
 
 
 def outcomes(end: SweepEnd) -> list[str]:
@@ -71,7 +60,7 @@ def outcomes(end: SweepEnd) -> list[str]:
 
 
 def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
-    end, runs, _ = make_sweep(store, 100.0)
+    end, runs = make_sweep(store, 100.0)
     assert (end.num_cells, end.num_left, end.num_failed, end.was_interrupted) == (8, 0, 0, False)
     assert len({request.run_id for request in runs.requests}) == 8
     second = runs.requests[1]
@@ -100,20 +89,19 @@ def test_data_that_goes_later_or_is_varied_is_a_result(store: Store) -> None:
     data = Variation(key="dataset.data", values=("real", "synthetic"))
     plan = dataclasses.replace(build_plan(num_rounds=1, variations=(data,)), sweep_id="def")
     with new_log(store, plan) as log:
-        assert outcomes(run_sweep(log, FakeMaker(store, runs), Watcher()))[0] == "REFUSED"
+        assert outcomes(run_sweep(log, FakeMaker(store, runs), Observer()))[0] == "REFUSED"
 
 
 def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
-    end, runs, watcher = make_sweep(store, "FAILED", DeviceError("no GPU"), 100.0)
+    end, runs = make_sweep(store, "FAILED", DeviceError("no GPU"), 100.0)
     assert outcomes(end) == ["FAILED", "REFUSED", "FINISHED", "FINISHED", "SKIPPED", "SKIPPED", "FINISHED", "FINISHED"]
     assert end.results[4].reason == "not tried: round 1 was REFUSED: no GPU"
     assert end.num_failed == 2
     assert len(runs.requests) == 6
-    assert len(watcher.ended) == 8
 
 
 def test_a_sweep_goes_on_with_the_runs_that_it_lacks(store: Store) -> None:
-    end, runs, _ = make_sweep(store, 100.0, 100.0, 100.0, "STOPPED")
+    end, runs = make_sweep(store, 100.0, 100.0, 100.0, "STOPPED")
     assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 5, 4)
     end, runs = go_on(store, 100.0)
     assert (end.was_interrupted, end.num_left, len(runs.requests)) == (False, 0, 5)
@@ -136,7 +124,7 @@ def test_a_run_that_was_never_heard_of_again_is_made_again(store: Store) -> None
 def test_a_signal_ends_the_sweep_and_what_finished_before_it_is_kept(
     store: Store, fates: tuple[Fate, ...], num_made: int
 ) -> None:
-    end, runs, _ = make_sweep(store, *fates)
+    end, runs = make_sweep(store, *fates)
     assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 7, num_made)
 
 
@@ -145,7 +133,7 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
 ) -> None:
     clock = iter(range(0, 20_000, 20))
     monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))  # of no other thread
-    end, runs, _ = make_sweep(store, 100.0, time_budget_seconds=100.0)
+    end, runs = make_sweep(store, 100.0, time_budget_seconds=100.0)
     # 20 s pass with each run: five of them, and nothing is left.
     assert 0 < len(runs.requests) < 8
     assert end.num_left == 8 - len(runs.requests)
@@ -155,7 +143,7 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
 def test_limits_reach_the_run(store: Store) -> None:
     maker = FakeMaker(store, FakeRuns(100.0))
     with new_log(store, build_plan(run_timeout_seconds=60.0, memory_limit_bytes=2**30, num_rounds=1)) as log:
-        run_sweep(log, maker, Watcher())
+        run_sweep(log, maker, Observer())
     assert set(maker.limits) == {RunLimits(timeout_seconds=60.0, memory_bytes=2**30)}
 
 
@@ -269,7 +257,7 @@ def test_batches_that_do_not_divide_among_the_replicas_are_named_before_anything
 
 
 def test_a_sweep_goes_on_where_its_newest_run_is_tracked(store: Store) -> None:
-    _, runs, _ = make_sweep(store, 100.0, 100.0, "STOPPED")  # the third begins, and never ends
+    _, runs = make_sweep(store, 100.0, 100.0, "STOPPED")  # the third begins, and never ends
     assert find_tracking(store, "abc") is None
     ids = [request.run_id for request in runs.requests]
     for run_id, experiment in zip(ids, ("first", "second", "third"), strict=True):

@@ -101,12 +101,7 @@ def test_what_cannot_be_varied_is_said(text: str, message: str) -> None:
         ("default", (), {}, ""),
         ("default compiler=xla", (), {"training.compiler": "xla"}, ""),
         ("multi_worker cpu:0 num_workers=2", ("cpu:0",), {"distribution.num_workers": 2}, ""),
-        (
-            "default cpu:0 backend=jax measurement.clock=step",
-            ("cpu:0",),
-            {"training.backend": "jax", "measurement.clock": "step"},
-            "",
-        ),
+        ("default measurement.clock=step", (), {"measurement.clock": "step"}, ""),
         ("default gpu:0 backend=jax @a100", ("gpu:0",), {"training.backend": "jax"}, "a100"),
         ("default @node-1.lab", (), {}, "node-1.lab"),
     ],
@@ -146,13 +141,6 @@ def test_what_is_no_arm_is_refused(text: str, message: str) -> None:
         parse_arm(text)
 
 
-def test_a_machine_is_named_only_where_somebody_finds_it() -> None:
-    request, arms = build_request(recipe=build_recipe()), [parse_arm("default cpu:0"), parse_arm("default cpu:0 @a100")]
-    with pytest.raises(RecipeError, match=r'^arm "default cpu:0 @a100": names a machine, .*--plan FILE.*--ray ADDRESS'):
-        new_plan(request, arms, num_rounds=1)
-    assert new_plan(request, arms, num_rounds=1, names_machines=True).arms == tuple(arms)
-
-
 def test_machines_may_differ_where_they_are_what_is_compared_and_what_is_set_on_them_may_not() -> None:
     one, other = parse_arm("default cpu:0 @a"), parse_arm("default cpu:0 @b")
     assert "hostname" not in list_compared(build_plan(arms=TWO_ARMS))
@@ -164,16 +152,22 @@ def test_machines_may_differ_where_they_are_what_is_compared_and_what_is_set_on_
 
 
 @pytest.mark.parametrize(
-    ("own", "varied"),
+    ("own", "variations", "message"),
     [
-        ("backend=jax", Variation(key="training.backend", values=("tensorflow", "torch"))),
-        ("intra_op_threads=2", Variation(key="threads", values=(1, 2))),
+        ("backend=jax", ["training.backend"], "training.backend is varied already"),
+        ("intra_op_threads=2", ["threads"], "training.intra_op_threads is varied already"),
+        ("@a100", [], "names a machine, and all runs are made on this one. .*--plan FILE.*--ray ADDRESS"),
     ],
 )
-def test_what_is_varied_is_no_arm_s_own(own: str, varied: Variation) -> None:
-    arms = [parse_arm("default cpu:0"), parse_arm(f"default cpu:0 {own}")]
-    with pytest.raises(RecipeError, match=rf"^default cpu:0 {own}: training\.\w+ is varied already"):
-        new_plan(build_request(recipe=build_recipe()), arms, num_rounds=1, variations=[varied])
+def test_what_is_varied_and_a_machine_that_nobody_finds_are_no_arm_s_own(
+    own: str, variations: list[str], message: str
+) -> None:
+    request, arms = build_request(recipe=build_recipe()), [parse_arm("default"), parse_arm(f"default {own}")]
+    varied = [Variation(key=key, values=(1, 2)) for key in variations]
+    with pytest.raises(RecipeError, match=f'^(arm ")?default {own}"?: {message}'):
+        new_plan(request, arms, num_rounds=1, variations=varied)
+    if not varied:
+        assert new_plan(request, arms, num_rounds=1, names_machines=True).arms == tuple(arms)
 
 
 @pytest.mark.parametrize(
@@ -181,11 +175,7 @@ def test_what_is_varied_is_no_arm_s_own(own: str, varied: Variation) -> None:
     [
         ("tensorflow", ["default", "default backend=tensorflow"], ["default"]),
         ("tensorflow", ["default", "default backend=jax"], ["default", "default backend=jax"]),
-        (
-            "jax",
-            ["default", "default backend=jax", "default backend=torch"],
-            ["default backend=jax", "default backend=torch"],
-        ),
+        ("jax", ["default", "default backend=jax"], ["default backend=jax"]),
         ("jax", ["default backend=tensorflow"], ["default backend=tensorflow"]),
     ],
 )
@@ -212,7 +202,6 @@ def test_the_estimate_is_what_runs_were_seen_to_take() -> None:
     ("sweep", "message"),
     [
         ({"epochs": [1]}, "sweep.epochs: must be a key of model, dataset, training, measurement"),
-        ({"training.epochs": 3}, r"sweep\.training\.epochs: must be a list. Received: 3"),
         ({"training.epochs": []}, r"sweep\.training\.epochs: must have at least 1 item"),
         ({"training.epochs": [math.nan]}, r"sweep\.training\.epochs\.0: must be a finite number"),
     ],

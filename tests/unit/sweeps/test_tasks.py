@@ -16,7 +16,7 @@ from tfbench.errors import DatasetError, DeviceError, RecipeError, TrackingError
 from tfbench.records.journal import read_run
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit
-from tfbench.records.sweep import CellResult, SweepPlan, list_cells
+from tfbench.records.sweep import CellResult, list_cells
 from tfbench.runs.endings import deduce_exit
 from tfbench.runs.journal_import import import_journals
 from tfbench.store.store import Store
@@ -25,21 +25,14 @@ from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import parse_arm
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.sweep import make_sweep, make_task
-from tfbench.sweeps.tasks import (
-    find_results,
-    find_task,
-    list_tasks,
-    note_imported,
-    read_plan_file,
-    write_plan_file,
-)
+from tfbench.sweeps.tasks import find_results, find_task, list_tasks, note_imported, read_plan_file, write_plan_file
 
 HERE = platform.node()
 PLAN = build_plan()  # cells 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
 
 
-def make_here(store: Store, runs: FakeRuns, number: int, plan: SweepPlan = PLAN, **fields: Any) -> Any:
-    return make_task(plan, find_task(plan, number), FakeMaker(store, runs), Observer(), **fields)
+def make_here(store: Store, runs: FakeRuns, number: int, **fields: Any) -> Any:
+    return make_task(PLAN, find_task(PLAN, number), FakeMaker(store, runs), Observer(), **fields)
 
 
 def leave_run(store: Store, number: int, host: str = HERE, later: float = 0.0, **fields: Any) -> str:
