@@ -68,7 +68,7 @@ def recover(
         sweep_log.remove_leftovers(store)
     if not store.journals.is_dir():
         return []
-    trackers = Trackers(store, make_tracker)
+    trackers = _Trackers(store, make_tracker)
     with locked(store):
         run_ids = store.run_ids() if of is None else of
         entries = [_recover_one(store, run_id, trackers, everything=everything) for run_id in run_ids]
@@ -81,7 +81,7 @@ def recover(
     return found
 
 
-class Trackers:
+class _Trackers:
     """Trackers by address and experiment; one that cannot connect is not waited for again."""
 
     def __init__(self, store: Store, make_tracker: MakeTracker) -> None:
@@ -127,7 +127,7 @@ class Trackers:
         return found
 
 
-def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: bool) -> RecoveredRun | None:
+def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: bool) -> RecoveredRun | None:
     try:
         path = store.journal_path(run_id)
         state = store.read_state(run_id)
@@ -145,9 +145,9 @@ def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: b
         if not _is_kept(records):
             store.discard(run_id)
             return RecoveredRun(id=run_id, status="discarded", message="it ended before anything was measured")
-        if not _has_end(records):
+        if result.exit is None:
             _write_end(path, result, records)
-        return project_one(store, read_run(path), trackers)
+        return _project_one(store, read_run(path), trackers)
     except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
         message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
         return RecoveredRun(id=run_id, status="failed", message=message)
@@ -199,11 +199,7 @@ def _is_kept(records: Sequence[Record]) -> bool:
     return events.Refused not in told and not told.isdisjoint(_RESULTS)
 
 
-def _has_end(records: Iterable[Record]) -> bool:
-    return any(events.class_of(record) is events.Exited for record in records)
-
-
-def project_one(store: Store, result: RunResult, trackers: Trackers) -> RecoveredRun:
+def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> RecoveredRun:
     """Brings MLflow up to a run of the store that is over, and says what came of it."""
     run_id = result.request.run_id
     try:
