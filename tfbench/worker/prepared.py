@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
-from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
+from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.machine.devices import read_system, with_unused_gpu
 from tfbench.machine.environment import find_framework_variables
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
@@ -49,9 +50,10 @@ class Prepared:
     summary: ModelSummary
     shares_machine: bool  # another run was measuring here already
     memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
-    name_counts: dict[str, int]  # Keras's, before the model was built: another build from them has its names
     gpu_addresses: tuple[str, ...]  # on the bus, of those that the process sees
-    num_replicas: int  # by which the model was built to share a batch
+    build_again: Callable[
+        [], Any
+    ]  # the same model once more, compiled, for one device, outside of the strategy's scope
 
     @property
     def training(self) -> TrainingConfig:
@@ -93,20 +95,6 @@ class Prepared:
         return backends.current().build_validation_dataset(
             self.splits, batch_size=self.evaluation_batch_size, split=split, part=self.request.part
         )
-
-    def build_again(self) -> Any:
-        """Builds and compiles the same model once more, for one device, outside of its strategy's scope."""
-        with warnings.catch_warnings(), names_from(self.name_counts):
-            warnings.simplefilter("ignore", Notice)  # given once already
-            return build_compiled_model(
-                self.request.recipe.model,
-                self.training,
-                self.splits.spec,
-                allows_code=self.request.allows_code,
-                num_replicas=self.num_replicas,
-                beside=self.model,
-                splits=self.splits,
-            )
 
     def measure_usage(self) -> UsageMeter:
         """Begins to measure what the training takes of the machine, by all of its workers there."""
@@ -171,15 +159,11 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     ledger.switch("model")
     journal.append("stage", name="building the model")
     name_counts = read_name_counts()
+    build = functools.partial(
+        build_compiled_model, recipe.model, training, splits.spec, allows_code=request.allows_code, splits=splits
+    )
     with resolved.scope(), _notices_recorded(journal):
-        model = build_compiled_model(
-            recipe.model,
-            training,
-            splits.spec,
-            allows_code=request.allows_code,
-            splits=splits,
-            given=request.overrides,
-        )
+        model = build(given=request.overrides)
         num_replicas = backend.count_replicas()
         resolved = backend.lay_out(resolved, recipe.distribution, model)
         if training.data_on_device:
@@ -188,6 +172,12 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
             require_apart(model, splits)
         if request.resume:
             snapshots.resume_training(model, request.resume)
+
+    def build_again() -> Any:
+        with warnings.catch_warnings(), names_from(name_counts):
+            warnings.simplefilter("ignore", Notice)  # given once already
+            return build(num_replicas=num_replicas, beside=model)
+
     settings = dataclasses.replace(backend.read_settings(model, training), framework_variables=variables)
     prepared = Prepared(
         request=request,
@@ -199,9 +189,8 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         summary=summarize_model(model, user_code.find_digest(recipe.model)),
         shares_machine=_shares_machine(request),
         memory_before_model=memory_before_model,
-        name_counts=name_counts,
         gpu_addresses=settings.gpu_addresses,
-        num_replicas=num_replicas,
+        build_again=build_again,
     )
     environment = backend.collect_environment()
     journal.append(
@@ -235,10 +224,7 @@ def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_
     options = module.Config(**config.options)
     if config.data == "synthetic":
         return synthetic.generate_splits(module.describe(options), seed=seed)
-    splits = module.load_splits(options, data_dir)
-    if not isinstance(splits, Splits):
-        received = type(splits).__name__
-        raise DatasetError(f"data set {config.name}: load_splits must return Splits. Received: {received}.")
+    splits: Splits = module.load_splits(options, data_dir)
     return splits
 
 
