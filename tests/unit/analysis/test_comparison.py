@@ -267,7 +267,7 @@ def networks(speeds: dict[int, dict[int, tuple[float, float]]]) -> Comparison:
     return compare(briefs, keys=["model.hidden_units", BATCH])
 
 
-def test_two_varied_keys_have_a_block_a_network_and_three_sentences(golden: Callable[[str, str], None]) -> None:
+def test_two_varied_keys_have_three_sentences(golden: Callable[[str, str], None]) -> None:
     found = networks({units: {32: (100, 50), 64: (100, 100), 128: (100, 200)} for units in (100, 2000)})
     assert find_verdict(found) == (
         f"Use {DEFAULT} up to batch 32 and {MIRRORED} from batch 128. Undecided at batch 64.",

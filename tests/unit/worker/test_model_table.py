@@ -14,7 +14,7 @@ from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.records.model_table import LayerRow, ModelTable, parse_report
-from tfbench.report.run.layer_table import format_flops, model_sections
+from tfbench.report.run.layer_table import model_sections
 from tfbench.report.table import text as text_of
 from tfbench.schema import to_plain
 from tfbench.worker.model_table import build_table, report_on, tabulate
@@ -401,19 +401,3 @@ def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
     spec = build_spec((6, 4, 2))
     lines = text_of(model_sections(recipe, spec, table), 120)
     golden("layers_odd_120.txt", "\n".join(lines) + "\n")
-
-
-@pytest.mark.parametrize(
-    ("flops", "text"),
-    [
-        (0, "0 FLOP"),
-        (999, "999 FLOP"),
-        (1000, "1 kFLOP"),
-        (582_600, "582.6 kFLOP"),
-        (999_960, "1 MFLOP"),
-        (1_340_867_840, "1.341 GFLOP"),
-        (2 * 10**19, "2e+04 PFLOP"),
-    ],
-)
-def test_flops_are_written_in_four_digits(flops: int, text: str) -> None:
-    assert format_flops(flops) == text
