@@ -120,37 +120,6 @@ def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: S
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_what_cannot_be_written_is_said(tfbench: Cli, store: Store) -> None:
-    done = tfbench("report", "--sweep", "@last", "-o", "nowhere/r.html")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "Error: nowhere/r.html: cannot be written: No such file or directory.\n",
-    )
-    done = tfbench("report", "--sweep", "@last", "-o", "mlruns")
-    assert done.exit_code == 2
-    assert "mlruns: is no file that could be replaced: Is a directory." in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "name the runs, or a sweep (--sweep @last), or take all of them (--all)."),
-        (("--all", "--sweep", "@last"), "name the runs, or a sweep"),
-        (("--sweep", "@last", "--recipe", "x"), "--recipe chooses among --all."),
-        (("--sweep", "nine"), "sweep 'nine': not in store mlruns."),
-        (("--sweep", "@last", "--baseline", "mirored"), "--baseline 'mirored': no such arm."),
-        (("--all", "--recipe", "other"), "no runs to compare."),
-    ],
-)
-def test_runs_are_chosen_as_for_compare(tfbench: Cli, store: Store, arguments: tuple[str, ...], message: str) -> None:
-    for command in ("report", "compare"):
-        done = tfbench(command, *arguments)
-        assert done.exit_code == 2
-        assert message in done.stderr
-    assert not Path("tfbench-report.html").exists()
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_the_report_is_kept_in_mlflow_beside_the_runs(tfbench: Cli, store: Store, tracker: Tracker) -> None:
     done = tfbench("report", "--sweep", "@last")
     assert done.stdout.splitlines()[-2:] == [
