@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tfbench.backends.tensorflow.profiled_batches import holds_copy
-from tfbench.backends.tensorflow.step_calls import StepCalls
+from tfbench.backends.tensorflow.step_calls import StepCalls, holds_copy
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"

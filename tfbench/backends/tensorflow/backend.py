@@ -18,8 +18,7 @@ from tfbench.backends.tensorflow import (
     variables,
 )
 from tfbench.backends.tensorflow.device_watch import DeviceWatch
-from tfbench.backends.tensorflow.profiled_batches import ProfiledBatches
-from tfbench.backends.tensorflow.step_calls import StepCalls
+from tfbench.backends.tensorflow.step_calls import ProfiledBatches, StepCalls
 from tfbench.machine import gpus
 from tfbench.machine.devices import DeviceFacts, read_system
 from tfbench.machine.lean_import import NOT_NEEDED, import_without
