@@ -161,12 +161,6 @@ class TensorFlow(Backend):
 
         return replica_check.check_replicas(model, placement)
 
-    def suggest_mend(self, placement: Placement) -> str:
-        """Returns what to do where sums over replicas are wrong."""
-        from tfbench.backends.tensorflow import replica_check
-
-        return replica_check.suggest_mend(placement)
-
     def require_readable(self, splits: Any) -> None:
         """Does nothing: TensorFlow reads whatever samples there are."""
 
