@@ -110,10 +110,7 @@ def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: S
     Path("r.html").write_text("<html>my own page</html>")
     done = tfbench(*arguments)
     assert done.exit_code == 2
-    assert done.stderr == (
-        "Error: r.html: is there already, and is no report of tfbench. Use --force to overwrite it, or -o for another "
-        "file.\n"
-    )
+    assert done.stderr == "Error: r.html: is there already. Use --force to overwrite it, or -o for another file.\n"
     assert Path("r.html").read_text() == "<html>my own page</html>"
     assert tfbench(*arguments, "--force").exit_code == 0
     assert Path("r.html").read_text().startswith("<!DOCTYPE html>")
