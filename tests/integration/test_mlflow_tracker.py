@@ -21,7 +21,7 @@ from tfbench.records.run import RunExit, RunResult, TrackedRun
 from tfbench.records.sweep import Variation, list_cells
 from tfbench.report.figures import ARM_COLORS
 from tfbench.store.store import Store
-from tfbench.tracking import database, fields, projection
+from tfbench.tracking import database, fields
 from tfbench.tracking.mlflow_sweep_view import sweep_view
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
@@ -170,7 +170,7 @@ def test_a_value_that_does_not_exist_is_left_out(store: Store) -> None:
 def test_the_files_of_a_run_are_its_artifacts(store: Store) -> None:
     result = build_sized_result(0)
     write_journal(store, result)
-    tracked = projection.project(result, summarize_run(result), store, new_tracker(store))
+    tracked = new_tracker(store).project(result.request.run_id)
     folder = store.artifacts / tracked.run_id / "artifacts"
     names = {path.name for path in folder.iterdir()}
     assert names >= {"recipe.json", "journal.jsonl", "environment.json", "result.json", "loss.png", "accuracy.png"}

@@ -51,7 +51,6 @@ _SMALL: dict[str, dict[str, Any]] = {
         "model.dense_units": 8,
         "model.dropout_rate": 0.0,
         "dataset.num_classes": 10,
-        "dataset.complete": False,
     },
 }
 _OPTIMIZERS: dict[str, dict[str, Any]] = {

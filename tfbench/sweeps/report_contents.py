@@ -1,8 +1,8 @@
 """From a comparison and the store that its runs are in to all that a report is made of."""
 
+import collections
 import contextlib
 import dataclasses
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,9 +11,6 @@ from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.analysis.run.curves import RunCurves, find_curves
 from tfbench.errors import TrackingError
-from tfbench.recipe import registry
-from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.recipe.sections import DatasetConfig
 from tfbench.recipe.tables import to_tables
 from tfbench.recipe.toml_text import format_toml
 from tfbench.records.journal import read_run, read_start
@@ -27,7 +24,6 @@ from tfbench.schema import to_plain
 from tfbench.store.store import Store
 from tfbench.wording import command_line
 
-_ALWAYS_DIFFERING = ("load_average",)
 _OF_FRAMEWORKS = ("tensorflow", "jax", "torch")  # which a run of another back end does not load
 
 
@@ -52,7 +48,7 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
     tables = plan.tables if plan else to_tables(newest.request.recipe) if newest else {}
     verdict = find_verdict(comparison)
     plots, curves = [*comparison_plots(comparison, next(iter(verdict), ""))], list(_find_curves(store, comparison))
-    plots += curve_plots(curves, ", ".join(comparison.recipes), bytes_per_sample=_find_sample_size(comparison, tables))
+    plots += curve_plots(curves, ", ".join(comparison.recipes))
     return ReportContents(
         created=created,
         comparison=comparison,
@@ -75,14 +71,10 @@ def find_differing(environments: Sequence[Mapping[str, Any]]) -> dict[str, dict[
     flat = [flatten(environment) for environment in environments]
     found: dict[str, dict[str, int]] = {}
     for name in dict.fromkeys(name for values in flat for name in values):
-        counts: dict[str, int] = {}
-        for values in flat:
-            value = values.get(name)
-            missing = "not used" if name.startswith(_OF_FRAMEWORKS) else "unknown"
-            text = missing if value is None else str(value)
-            counts[text] = counts.get(text, 0) + 1
-        if len(counts) > 1 and name not in _ALWAYS_DIFFERING:
-            found[name] = dict(sorted(counts.items(), key=lambda entry: -entry[1]))
+        missing = "not used" if name.startswith(_OF_FRAMEWORKS) else "unknown"
+        counts = collections.Counter(missing if (one := values.get(name)) is None else str(one) for values in flat)
+        if len(counts) > 1 and name != "load_average":
+            found[name] = dict(counts.most_common())
     return found
 
 
@@ -107,20 +99,6 @@ def _find_curves(store: Store, comparison: Comparison) -> Iterator[RunCurves]:
                 path = store.journal_path(ordered[(len(ordered) - 1) // 2].run_id)
                 with contextlib.suppress(TrackingError):  # it is named where the beginnings are read
                     yield find_curves(read_run(path), arm=arm, setting=describe_setting(row.setting))
-
-
-def _find_sample_size(comparison: Comparison, tables: Mapping[str, Any]) -> int | None:
-    """Returns the bytes of a decoded input; None where only code of the user's knows, or they differ."""
-    if not tables:  # no run has a beginning that can be read
-        return None
-    name, options = tables["dataset"]["name"], dict(tables["dataset"])
-    if registry.is_code(name) or any(key.startswith("dataset.") for key in comparison.keys):
-        return None
-    for field in dataclasses.fields(DatasetConfig):
-        options.pop(field.name, None)
-    module = registry.load("datasets", name)
-    spec: DatasetSpec = module.describe(module.Config(**options))
-    return math.prod(spec.stored_shape or spec.input_shape) * (1 if spec.input_dtype == "uint8" else 4)
 
 
 def _list_commands(plan: SweepPlan | None, starts: Iterable[RunResult]) -> tuple[str, ...]:

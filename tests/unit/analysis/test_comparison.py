@@ -249,7 +249,7 @@ def networks(speeds: dict[int, dict[int, tuple[float, float]]]) -> Comparison:
     return compare(briefs, keys=["model.hidden_units", BATCH])
 
 
-def test_two_varied_keys_have_a_block_a_network_and_three_sentences(golden: Callable[[str, str], None]) -> None:
+def test_two_varied_keys_have_three_sentences(golden: Callable[[str, str], None]) -> None:
     found = networks({units: {32: (100, 50), 64: (100, 100), 128: (100, 200)} for units in (100, 2000)})
     golden("two_keys_80.txt", "\n".join(result_lines(found, 80)) + "\n")
     unlike = networks({100: {32: (100, 50), 64: (100, 200)}, 2000: {32: (100, 50), 64: (100, 50)}})

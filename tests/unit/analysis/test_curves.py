@@ -69,12 +69,12 @@ def test_a_panel_is_a_setting_and_a_line_an_arm_and_what_there_is_nothing_of_is_
         for setting in ("small", "large")
         for arm, top in (("default cpu:0", 100.0), ("mirrored", 200.0))
     ]
-    plots = curve_plots(runs, "mnist_mlp", bytes_per_sample=784)
+    plots = curve_plots(runs, "mnist_mlp")
     assert [plot.name for plot in plots] == ["processed_samples.png", "accuracy_by_time.png", "accuracy_by_cost.png"]
     assert [panel.title for panel in plots[0].panels] == ["small", "large"]
     lines = {one.name: [(x, y) for x, y, *_ in one.points] for one in plots[0].panels[0].series}
     assert lines == {"default cpu:0": [(0.0, 0.0), (1.0, 100.0)], "mirrored": [(0.0, 0.0), (1.0, 200.0)]}
-    assert plots[0].y_label == "samples, 784 bytes each"
+    assert plots[0].y_label == "samples"
     assert "EUR" in plots[2].x_label
     assert {plot.title.splitlines()[1] for plot in plots} == {"mnist_mlp, synthetic data"}
     only_samples = RunCurves(arm="a", setting="", samples=((0.0, 0.0), (1.0, 5.0)))

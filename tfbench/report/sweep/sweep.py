@@ -16,7 +16,7 @@ from tfbench.records.sweep import (
 from tfbench.report.comparison.sections import comparison_sections
 from tfbench.report.formats import format_clock, format_guess, wrap
 from tfbench.report.table import Section, facts, text
-from tfbench.wording import count
+from tfbench.wording import command_line, count
 
 _ONE_ARM = "There is only one arm, so nothing is compared. Give --arm once for each strategy, device and backend."
 _LONG_SECONDS = 5  # of a run, as `tfbench sweep` takes them unless told otherwise
@@ -79,8 +79,14 @@ def taste_lines(plan: SweepPlan, width: int) -> list[str]:
     if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_arms(plan):
         return []
     on = ", synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
-    told = f"Quick look only ({seconds:g} s per run{on}). Before you decide, measure with"
-    return wrap(f"{told} --repeats {max(plan.num_rounds, _JUDGED_ROUNDS)} --seconds {_LONG_SECONDS:g}.", width)
+    told = f"Quick look only ({seconds:g} s per run{on}). Before you decide,"
+    words = list(plan.argv)
+    for option, value in (("--repeats", max(plan.num_rounds, _JUDGED_ROUNDS)), ("--seconds", _LONG_SECONDS)):
+        if option in words:
+            words[words.index(option) + 1] = str(value)
+        else:
+            words += [option, str(value)]
+    return [*wrap(f"{told} run:", width), f"  {command_line(*words)}"]
 
 
 def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:
