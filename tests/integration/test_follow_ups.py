@@ -16,7 +16,7 @@ import pytest
 from builders import build_result, place_request
 from journals import make_database, write_journal
 from profile_runs import build_profile_run, write_profile_journal
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import DatasetSummary, RunRequest
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
@@ -82,7 +82,7 @@ def measure_nothing(
     write = write_profile_journal if request.profile else write_journal
     path = write(store, result)
     store.write_state(request.run_id, state)
-    summary = summarize(result, warmup_steps=recipe.measurement.warmup_steps)
+    summary = summarize_run(result)
     observer.ready(result)
     observer.finish(result, summary, None, str(path))
     return RunOutcome(result=result, summary=summary, tracked=None, was_interrupted=False)

@@ -196,7 +196,7 @@ def test_a_validation_by_two_workers_counts_every_sample_once(seen: Seen, arm: s
 
 def test_sums_over_two_workers_count_each_once(seen: Seen) -> None:
     for facts in seen.facts[:2]:
-        assert facts["checks"] == {arm: {"num_replicas": 2, "reason": "", "faults": []} for arm in ARMS}
+        assert facts["checks"] == {arm: {"num_replicas": 2, "reason": "", "fault": ""} for arm in ARMS}
 
 
 def test_a_worker_that_is_told_to_end_does_and_the_other_says_that_it_lost_it(seen: Seen) -> None:

@@ -177,10 +177,6 @@ class Backend(ArrayFeeding, Kernels):
         """
         return None
 
-    def suggest_mend(self, placement: Placement) -> str:
-        """Returns what to do where sums over replicas are wrong."""
-        raise NotImplementedError
-
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
         """Reads back where the parts of a model lie, and what moves between devices in a step; None: nothing is told.
 

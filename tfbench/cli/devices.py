@@ -114,7 +114,8 @@ def _check_as_one(devices: Sequence[str], backend: str) -> Check:
     from tfbench.errors import TfbenchError
 
     together = ",".join(devices)
-    limits = {"training.global_batch_size": SHARED_SAMPLES * len(devices), "measurement.steps": SHARED_STEPS}
+    batch = SHARED_SAMPLES * len(devices)
+    limits: dict[str, Any] = {"training.global_batch_size": batch, "measurement.steps": SHARED_STEPS}
     try:
         alone, several = _train(devices[0], backend, limits), _train(together, backend, limits, "mirrored")
     except TfbenchError as error:
@@ -133,8 +134,9 @@ def _check(device: str, backend: str) -> Check:
     from tfbench.analysis.run.checks import find_requested_cautions
     from tfbench.errors import TfbenchError
 
+    limits: dict[str, Any] = {"measurement.seconds": CHECK_SECONDS}
     try:
-        run = _train(device, backend, {"measurement.seconds": CHECK_SECONDS})
+        run = _train(device, backend, limits)
     except TfbenchError as error:
         return Check(device, None, (), str(error))
     asked_for = find_requested_cautions(run.result)

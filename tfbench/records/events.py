@@ -107,7 +107,7 @@ class ReplicaChecked(Event):
 
 @event_of("spread")
 class SpreadRead(Event):
-    """Where the parts of variables and of layers' outputs lie was read back."""
+    """Where the parts of variables lie was read back."""
 
     spread: Spread
 

@@ -62,7 +62,7 @@ class ReplicaCheck:
 
     num_replicas: int
     reason: str = ""  # why they may not train as one replica does all the same
-    faults: tuple[str, ...] = ()  # for which the run failed
+    fault: str = ""  # for which the run failed
 
 
 JOINING = "waiting for the other workers"  # the stage in which workers that train together meet

@@ -11,7 +11,6 @@ from tfbench.errors import StillRunningError, TfbenchError, TrackingError, Unkno
 from tfbench.records import events
 from tfbench.records.journal import Journal, files_folder, read_records, read_run
 from tfbench.records.lines import Record, last_time
-from tfbench.records.plain_files import open_at_once
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.runs.endings import deduce_exit
 from tfbench.store import sweep_log
@@ -20,7 +19,6 @@ from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database
-from tfbench.tracking.projection import default_state
 from tfbench.tracking.tracker import MakeTracker, SilentServerError, Tracker
 from tfbench.wording import without_secrets
 
@@ -93,7 +91,7 @@ class _Trackers:
     def project(self, result: RunResult) -> TrackedRun:
         """Brings MLflow up to a run; a server that does not answer is asked once, for whatever experiment."""
         run_id = result.request.run_id
-        state = self._store.read_state(run_id) or default_state(self._store)
+        state = self._store.read_state(run_id) or self._store.default_state
         try:
             tracked = self.get(state).project(run_id)
         except SilentServerError as error:
@@ -133,9 +131,7 @@ def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: 
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
-        with open(path, "rb", opener=open_at_once) as file:
-            has_line = b"\n" in file.read()
-        if not has_line and not files_folder(path).exists():
+        if b"\n" not in path.read_bytes() and not files_folder(path).exists():
             return _discard_unless_begun(store, run_id)
         records = read_records(path)
         result = read_run(path, records)  # before anything is taken from a record

@@ -85,11 +85,10 @@ def _check_devices(prepared: Prepared) -> None:
     journal.append("stage", name=f"checking what {several} exchange")
     if check := backend.check_replicas(prepared.model, placement):
         journal.append("replica_check", **plain_fields(replica_check=check))
-        if check.faults:
+        if check.fault:
             raise MeasurementError(
                 f"{placement.strategy} on {', '.join(placement.devices)} with cross_device_ops = "
-                f"{placement.cross_device_ops} does not train as one replica does: {'; '.join(check.faults)}. Nothing "
-                f"was measured. {backend.suggest_mend(placement)}"
+                f"{placement.cross_device_ops} does not train as one replica does: {check.fault}. Nothing was measured."
             )
     with backend.broken_samples_named(prepared.splits.source):
         draw = functools.partial(prepared.build_batches, prepared.first_step)

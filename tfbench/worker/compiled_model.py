@@ -103,7 +103,6 @@ def build_compiled_model(
     }
     if model.compiled:
         _require_own_training(model, given)
-        optimizer.require_same_clipping(model.optimizer, num_replicas)
         if splits is not None:
             _build_variables(model, splits, spec, config)
         if model.run_eagerly and not runs_eagerly and training.backend == "tensorflow":
@@ -126,13 +125,13 @@ def build_compiled_model(
                 training.optimizer,
                 model,
                 total_steps=training.epochs * steps_per_epoch,
-                num_replicas=num_replicas,
                 allows_code=allows_code,
             ),
             loss=objective.build_loss(training, is_probable=is_probable),
             metrics=objective.build_metrics(training),
             **how,
         )
+    optimizer.require_same_clipping(model.optimizer, num_replicas)
     if lacking := find_lacking(training.backend, carries_state=bool(backends.current().carried_states(model))):
         raise RecipeError("\n".join(lacking))  # of a network whose options do not tell
     if (bool(model.jit_compile), bool(model.run_eagerly)) != (compiles, runs_eagerly):  # Keras only warns, in Python

@@ -13,7 +13,7 @@ from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
-from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
+from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.machine.devices import read_system, with_unused_gpu
 from tfbench.machine.environment import find_framework_variables
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
@@ -213,10 +213,7 @@ def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_
     options = module.Config(**config.options)
     if config.data == "synthetic":
         return synthetic.generate_splits(module.describe(options), seed=seed)
-    splits = module.load_splits(options, data_dir)
-    if not isinstance(splits, Splits):
-        received = type(splits).__name__
-        raise DatasetError(f"data set {config.name}: load_splits must return Splits. Received: {received}.")
+    splits: Splits = module.load_splits(options, data_dir)
     return splits
 
 

@@ -90,7 +90,7 @@ def test_the_command_is_one_that_tfbench_takes(brief: RunBrief) -> None:
     assert words[:2] == ["tfbench", "profile"]
     context = profile.make_context("profile", words[2:])
     assert context.params["global_batch_size"] == 16
-    assert context.params["devices"] == brief.devices[0]
+    assert context.params["devices"] == brief.devices[:1]
 
 
 def test_speeds_of_more_runs_than_a_speed_up_has_rounds_are_said_to_be_so() -> None:

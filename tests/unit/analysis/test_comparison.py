@@ -97,15 +97,18 @@ def test_rounds_pair_within_sweeps_and_those_of_several_sweeps_all_count() -> No
 
 
 def test_a_sweep_that_was_resumed_on_a_machine_of_another_name_keeps_its_arms() -> None:
-    briefs = [
-        build_brief(speed, arm=arm, batch=batch, round_number=number, settings={"hostname": host})
-        for batch, host in ((32, "here"), (64, "elsewhere"))
-        for arm, base in zip(TWO_ARMS, (100.0, 150.0), strict=True)
-        for number, speed in ((1, base), (2, 1.01 * base))
-    ]
-    found = compare(briefs, keys=[BATCH], arms=[DEFAULT, MIRRORED])
+    found = compare(
+        [
+            build_brief(speed, arm=arm, batch=batch, round_number=number, settings={"hostname": host})
+            for batch, host in ((32, "here"), (64, "elsewhere"))
+            for arm, speeds in zip(TWO_ARMS, ((100.0, 101.0), (150.0, 151.5)), strict=True)
+            for number, speed in enumerate(speeds)
+        ],
+        keys=[BATCH],
+        arms=[DEFAULT, MIRRORED],
+    )
     assert found.arms == (DEFAULT, MIRRORED)
-    assert all(row.entries[MIRRORED].speedup for row in found.rows)
+    assert speedup_in(found, 0) and speedup_in(found, 1)
 
 
 def test_runs_that_did_not_take_turns_are_compared_unpaired() -> None:
@@ -141,19 +144,20 @@ def test_arms_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_all
 
 def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
     failures = [
-        Failure(setting={BATCH: 32}, arm=MIRRORED, outcome="KILLED", reason="out of memory: it took 9 GiB"),
-        Failure(setting={BATCH: 4096}, arm=DEFAULT, outcome="KILLED", reason="timed out: it took longer"),
-        Failure(setting={BATCH: 4096}, arm=MIRRORED, outcome="MISSING", reason="not measured"),
+        Failure(setting={BATCH: batch}, arm=arm, outcome=outcome, reason=reason)
+        for batch, arm, outcome, reason in (
+            (32, MIRRORED, "KILLED", "out of memory: it took 9 GiB"),
+            (4096, DEFAULT, "KILLED", "timed out: it took longer"),
+            (4096, MIRRORED, "MISSING", "not measured"),
+        )
     ]
     briefs = [build_brief(round_number=1), build_brief(None, batch=64, round_number=1, status="FAILED", reason="NaN")]
     rows = [{BATCH: batch} for batch in (32, 64, 4096)]
     found = compare(briefs, keys=[BATCH], settings=rows, arms=[DEFAULT, MIRRORED], failures=failures)
     lines = comparison_table(found).text(200)
     assert [line.split()[0] for line in lines] == ["batch", "32", "64", "4096"]
-    assert "out of memory" in lines[1]
-    assert "failed" in lines[2]
-    assert "timed out" in lines[3]
-    assert "not measured" in lines[3]
+    assert ("out of memory" in lines[1], "failed" in lines[2]) == (True, True)
+    assert "timed out" in lines[3] and "not measured" in lines[3]
 
 
 def test_the_table_is_the_same_in_every_format() -> None:
@@ -245,13 +249,8 @@ def networks(speeds: dict[int, dict[int, tuple[float, float]]]) -> Comparison:
     return compare(briefs, keys=["model.hidden_units", BATCH])
 
 
-def test_two_varied_keys_have_a_block_a_network_and_three_sentences(golden: Callable[[str, str], None]) -> None:
+def test_two_varied_keys_have_three_sentences(golden: Callable[[str, str], None]) -> None:
     found = networks({units: {32: (100, 50), 64: (100, 100), 128: (100, 200)} for units in (100, 2000)})
-    assert find_verdict(found) == (
-        f"Use {DEFAULT} up to batch 32 and {MIRRORED} from batch 128. Undecided at batch 64.",
-        f"Compared with {DEFAULT}, {MIRRORED} is faster at 2 of 6 settings (2.00x), slower at 2 (0.50x) and not "
-        "measurably different at 2 (1.00x).",
-    )
     golden("two_keys_80.txt", "\n".join(result_lines(found, 80)) + "\n")
     unlike = networks({100: {32: (100, 50), 64: (100, 200)}, 2000: {32: (100, 50), 64: (100, 50)}})
     assert find_verdict(unlike)[:2] == (
@@ -264,21 +263,14 @@ def test_two_varied_keys_have_a_block_a_network_and_three_sentences(golden: Call
     )
 
 
-@pytest.mark.parametrize(
-    ("speeds", "text"),
-    [
+def test_the_legend_has_the_signs_that_occur_and_no_others() -> None:
+    slower, faster = ([100.0, 100.1], [50.0, 50.1]), ([100.0, 100.1], [200.1, 200.0])
+    for speeds, text in (
         ({32: ([100.0], [])}, "Geometric mean of runs ± 95 % interval."),
         ({32: ([100.0, 100.0], [50.0, 90.0])}, "! inconclusive. Geometric mean"),
-        (
-            {32: ([100.0, 100.1], [50.0, 50.1]), 64: ([100.0, 100.1], [200.1, 200.0])},
-            "+ faster, - slower. Geometric mean",
-        ),
-    ],
-)
-def test_the_legend_has_the_signs_that_occur_and_no_others(
-    speeds: dict[int, tuple[list[float], list[float]]], text: str
-) -> None:
-    assert legend([sweep_of(speeds)]).startswith(text)
+        ({32: slower, 64: faster}, "+ faster, - slower. Geometric mean"),
+    ):
+        assert legend([sweep_of(speeds)]).startswith(text)
 
 
 def test_each_kind_of_caution_stands_once_below_the_verdict_and_of_many_those_that_most_runs_have() -> None:
@@ -368,19 +360,12 @@ def test_runs_of_an_older_version_or_other_devices_are_left_out_of_their_point(o
 def test_settings_of_one_batch_size_are_not_told_as_batch_sizes() -> None:
     threads = "training.intra_op_threads"
     briefs = [
-        build_brief(
-            speed + number,
-            arm=arm,
-            parameters=units,
-            settings={threads: own},
-            run_id=f"{units}{own}{arm.label}{number}",
-        )
-        for units in (100, 1000)
+        build_brief(speed + number, arm=arm, settings={threads: own}, run_id=f"{own}{arm.label}{number}")
         for own, of_arms in ((1, (100.0, 50.0)), (2, (50.0, 100.0)))
         for arm, speed in zip(TWO_ARMS, of_arms, strict=True)
         for number in (1, 2, 3)
     ]
-    verdict = " ".join(find_verdict(compare(briefs, keys=["model.hidden_units", threads])))
+    verdict = " ".join(find_verdict(compare(briefs, keys=[threads])))
     assert "intra_op_threads=1" in verdict and "batch" not in verdict
 
 

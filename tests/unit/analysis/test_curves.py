@@ -61,18 +61,13 @@ def test_a_run_without_spans_or_epochs_has_no_curves_and_a_long_one_is_thinned_t
 
 
 def test_a_panel_is_a_setting_and_a_line_an_arm_and_what_there_is_nothing_of_is_left_out() -> None:
+    points = {"accuracy_by_time": ((1.0, 0.5), (2.0, 0.75)), "accuracy_by_cost": ((0.01, 0.5), (0.02, 0.75))}
     runs = [
         RunCurves(
-            arm=arm,
-            setting=setting,
-            samples=((0.0, 0.0), (1.0, 100.0 * speed)),
-            accuracy_by_time=((1.0, 0.5), (2.0, 0.75)),
-            accuracy_by_cost=((0.01, 0.5), (0.02, 0.75)),
-            currency="EUR",
-            is_synthetic=True,
+            arm=arm, setting=setting, samples=((0.0, 0.0), (1.0, top)), currency="EUR", is_synthetic=True, **points
         )
         for setting in ("small", "large")
-        for speed, arm in ((1, "default cpu:0"), (2, "mirrored"))
+        for arm, top in (("default cpu:0", 100.0), ("mirrored", 200.0))
     ]
     plots = curve_plots(runs, "mnist_mlp")
     assert [plot.name for plot in plots] == ["processed_samples.png", "accuracy_by_time.png", "accuracy_by_cost.png"]

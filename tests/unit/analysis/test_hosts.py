@@ -18,18 +18,14 @@ ON_A = Arm(strategy="default", devices=("cpu:0",), machine="a")
 ON_B = Arm(strategy="default", devices=("cpu:0",), machine="b")
 
 
-def of_sweep(
-    speeds: dict[Arm, dict[str, tuple[float, ...]]], batch: int = 32, first_round: int = 1, **environment: Any
-) -> list[RunBrief]:
+def of_sweep(speeds: dict[Arm, dict[str, tuple[float, ...]]], batch: int = 32) -> list[RunBrief]:
     """Builds the runs of a setting: speeds by arm and host, in rounds that count on from one host to the next."""
     found = []
     for arm, of_hosts in speeds.items():
-        number = first_round
-        for host, listed in of_hosts.items():
-            for speed in listed:
-                run = build_brief(speed, arm=arm, batch=batch, round_number=number, created=1e9 + number)
-                found.append(on_machine(run, host, **environment))
-                number += 1
+        listed = [(host, speed) for host, own in of_hosts.items() for speed in own]
+        for number, (host, speed) in enumerate(listed, start=1):
+            run = build_brief(speed, arm=arm, batch=batch, round_number=number, created=1e9 + number)
+            found.append(on_machine(run, host))
     return found
 
 

@@ -116,9 +116,9 @@ def test_a_price_is_the_user_s_or_that_of_an_instance_of_the_name(
 
 
 def test_prices_in_two_currencies_are_not_held_against_each_other() -> None:
-    mixed = {"big": MachineSettings(price_per_hour=3.0, currency="JPY"), "small": MachineSettings(price_per_hour=0.5)}
     found = compared(runs_of("big", 2000.0), runs_of("small", 1000.0))
-    found = dataclasses.replace(found, machine_settings=mixed)
+    yen = found.machine_settings | {"big": MachineSettings(price_per_hour=3.0, currency="JPY")}
+    found = dataclasses.replace(found, machine_settings=yen)
     assert len(sentences(found)) == 1
     assert all(one.epoch_cost for one in list_setups(found))
 
@@ -157,10 +157,8 @@ def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts_that_every_r
     found = compared(using("big", "package", per_joule=ten), using("small", "gpu", per_joule=thirty))
     assert not any("energy" in text for text in sentences(found))
     found = compared(using("big", "package", per_joule=(None, *ten[1:])), using("small", "package", per_joule=ten))
-    assert (by_machine(found)["big"].epoch_joules, by_machine(found)["small"].epoch_joules) == (
-        None,
-        pytest.approx(6000.0),
-    )
+    joules = {name: one.epoch_joules for name, one in by_machine(found).items()}
+    assert joules == {"big": None, "small": pytest.approx(6000.0)}
 
 
 def test_versions_that_differ_are_cautions_that_name_the_machines_and_hardware_is_none() -> None:

@@ -124,7 +124,7 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
         ("driver", "['550.1']", "['560.2']"),
         ("measurement.seconds", "5.0", "2.0"),
     }
-    assert text(check_sections(done, "b.json", 0), 200)[-1].startswith("  Length      measurement.seconds 5.0 -> 2.0")
+    assert text(check_sections(done, "b.json", 0), 200)[-1].startswith("  Length      measurement.seconds 5 -> 2")
 
 
 @pytest.mark.parametrize(
@@ -196,19 +196,15 @@ def test_a_sample_has_a_speed_of_each_run() -> None:
 def test_a_check_begins_with_its_judgement() -> None:
     other = build_environment(hostname="other", gpus=(Gpu(name="A GPU", driver="550.1"),))
     done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other))
-    assert text(check_sections(done, "baseline.json", 2, ["2 of 5 runs: the machine swapped."]), 200) == [
-        "no measurable difference: 1.00x [0.99, 1.01] of the baseline's speed",
-        "  Check       test against baseline.json of 2023-11-14 22:13 UTC",
-        "  Baseline    100 samples/s ± 0.98 %, 5 processes",
-        "  Now         100 samples/s ± 0.98 %, 5 processes, group now",
-        "  Fails       from 6.1 % slower (--fail-above 5%)",
-        "  Unequal     hostname bench -> other: not comparable",
-        "  Changed     driver [] -> [550.1]",
-        "  Failed      2 runs, left out",
-        "",
-        "Warnings",
-        "- 2 of 5 runs: the machine swapped.",
+    shown = text(check_sections(done, "baseline.json", 2, ["2 of 5 runs: the machine swapped."]), 200)
+    assert shown[0] == "no measurable difference: 1.00x [0.99, 1.01] of the baseline's speed"
+    assert [line[14:] for line in shown[1:8]] == [
+        "test against baseline.json of 2023-11-14 22:13 UTC",
+        *("100 samples/s ± 0.98 %, 5 processes", "100 samples/s ± 0.98 %, 5 processes, group now"),
+        "from 6.1 % slower (--fail-above 5%)",
+        *("hostname bench -> other: not comparable", "driver none -> 550.1", "2 runs, left out"),
     ]
+    assert shown[8:] == ["", "Warnings", "- 2 of 5 runs: the machine swapped."]
 
 
 def test_a_check_is_one_json_object() -> None:

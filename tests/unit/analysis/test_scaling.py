@@ -164,21 +164,16 @@ def test_batches_may_differ_between_arms_only_where_that_is_compared() -> None:
 
 
 def test_runs_that_differ_in_more_than_their_replicas_tell_nothing_of_scaling() -> None:
-    comparison = scaled({1: 960.0, 2: 1536.0})
-    (row,) = comparison.rows
-    one, two = row.entries.values()
-
-    def with_runs(**fields: Any) -> Comparison:
-        runs = tuple(dataclasses.replace(run, **fields) for run in two.runs)
-        changed = dataclasses.replace(row, entries={one.arm: one, two.arm: dataclasses.replace(two, runs=runs)})
-        return dataclasses.replace(comparison, rows=(changed,))
-
-    assert find_scaling(with_runs(hardware=["Example CPU 3000"] * 2)) is not None
-    assert find_scaling(with_runs(hardware=["Example CPU 3000", "A faster one"])) is None
-    runs = [run for entry in (one, two) for run in entry.runs]
-    other = [dataclasses.replace(run, settings=run.settings | {"compiler": "xla"}) for run in two.runs]
-    assert find_scaling(compare([*one.runs, *other], keys=[], settings=[{}], allows_unequal=True)) is None
-    assert find_scaling(compare(runs, keys=[], settings=[{}], allows_unequal=True)) is not None
+    (row,) = scaled({1: 960.0, 2: 1536.0}).rows
+    one, two = (entry.runs for entry in row.entries.values())
+    unlike = {"keys": [], "settings": [{}], "allows_unequal": True}
+    assert find_scaling(compare([*one, *two], **unlike)) is not None
+    for fields in (
+        {"hardware": ["Example CPU 3000", "A faster one"]},
+        {"settings": two[0].settings | {"compiler": "xla"}},
+    ):
+        other = [dataclasses.replace(run, **fields) for run in two]
+        assert find_scaling(compare([*one, *other], **unlike)) is None
 
 
 def test_the_verdict_says_what_replicas_give_and_only_what_the_intervals_show() -> None:

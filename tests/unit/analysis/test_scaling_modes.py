@@ -8,7 +8,6 @@ import pytest
 
 from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
-from tfbench.analysis.comparison.fastest import find_standings
 from tfbench.analysis.comparison.references import find_published_speedups
 from tfbench.analysis.comparison.scaling import Place, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
@@ -76,17 +75,6 @@ def test_no_mode_is_called_fastest_whose_interval_another_reaches() -> None:
     (two, four) = [text for text in find_verdict(near) if text.startswith("On ")]
     assert two == "On 2 devices data and hybrid are too close to call."
     assert four == "On 4 devices data and hybrid are too close to call."
-
-
-def test_scale_and_a_comparison_with_another_baseline_name_the_same_fastest() -> None:
-    for speeds in (SPEEDS, SPEEDS | {"data": (1728.0, 2880.0)}):
-        comparison = by_modes(speeds)
-        scaling = find_scaling(comparison)
-        assert scaling is not None
-        fastest = {point.entry.arm for point in scaling.lead(scaling.points)}
-        for baseline in comparison.arms:
-            (standing,) = find_standings(by_modes(speeds, baseline=baseline))
-            assert set(standing.fastest) == fastest
 
 
 def test_modes_that_share_cores_are_no_statement_about_hardware() -> None:

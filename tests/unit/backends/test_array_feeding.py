@@ -94,10 +94,13 @@ def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
     assert started() == []
 
 
-def test_threads_that_read_end_with_the_stream(started: Callable[[], list[threading.Thread]]) -> None:
-    stream = ArrayFeeding().build_training_dataset(build_splits(as_row), global_batch_size=BATCH, seed=0)
+@pytest.mark.parametrize(("read", "names"), [(None, {"batches"}), (as_row, {"batches", "samples"})])
+def test_threads_end_with_the_stream_and_only_what_is_read_has_some_for_that(
+    started: Callable[[], list[threading.Thread]], read: Row | None, names: set[str]
+) -> None:
+    stream = ArrayFeeding().build_training_dataset(build_splits(read), global_batch_size=BATCH, seed=0)
     next(stream)
-    assert names_of(iter(started())) == {"batches", "samples"}
+    assert names_of(iter(started())) == names
     stream.close()
     for thread in started():
         thread.join(SECONDS)
@@ -115,25 +118,6 @@ def test_a_validation_keeps_its_threads_from_batch_to_batch_which_end_with_it(
     assert len(threads) <= len(array_feeding.os.sched_getaffinity(0))
     del dataset
     assert started() == []
-
-
-def test_data_in_memory_has_no_threads_that_read(started: Callable[[], list[threading.Thread]]) -> None:
-    stream = ArrayFeeding().build_training_dataset(build_splits(), global_batch_size=BATCH, seed=0)
-    next(stream)
-    assert names_of(iter(started())) == {"batches"}
-    stream.close()
-
-
-def test_workers_are_fed_the_parts_of_each_batch_in_order() -> None:
-    splits = build_splits()
-    whole = ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0)
-    parts = [
-        ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0, part=Part(rank, 2))
-        for rank in range(2)
-    ]
-    for _, (inputs, targets), first, second in zip(range(5), whole, *parts, strict=False):
-        assert np.array_equal(inputs, np.concatenate([first[0], second[0]]))
-        assert np.array_equal(targets, np.concatenate([first[1], second[1]]))
 
 
 def test_a_batch_of_a_validation_that_does_not_divide_is_whole_for_every_worker() -> None:

@@ -97,7 +97,7 @@ def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> N
     names = [*PLOTS, "accuracy_by_time.png"]
     assert sorted(path.name for path in Path("plots").iterdir()) == sorted(names)
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in Path("plots").iterdir())
-    assert text.count("data:image/png;base64,") == 2 * len(names)  # for light and dark pages
+    assert text.count("<svg ") == len(names)
     assert "out of memory: it took 9 GiB" in text
     assert "tfbench sweep test.toml --repeats 2\ntfbench report --sweep @last<" in text
     assert "MLflow" not in done.stdout  # the store has no database
@@ -117,37 +117,6 @@ def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: S
     assert Path("r.html").read_text() == "<html>my own page</html>"
     assert tfbench(*arguments, "--force").exit_code == 0
     assert Path("r.html").read_text().startswith("<!DOCTYPE html>")
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_what_cannot_be_written_is_said(tfbench: Cli, store: Store) -> None:
-    done = tfbench("report", "--sweep", "@last", "-o", "nowhere/r.html")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "Error: nowhere/r.html: cannot be written: No such file or directory.\n",
-    )
-    done = tfbench("report", "--sweep", "@last", "-o", "mlruns")
-    assert done.exit_code == 2
-    assert "mlruns: is no file that could be replaced: Is a directory." in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "name the runs, or a sweep (--sweep @last), or take all of them (--all)."),
-        (("--all", "--sweep", "@last"), "name the runs, or a sweep"),
-        (("--sweep", "@last", "--recipe", "x"), "--recipe chooses among --all."),
-        (("--sweep", "nine"), "sweep 'nine': not in store mlruns."),
-        (("--sweep", "@last", "--baseline", "mirored"), "--baseline 'mirored': no such arm."),
-        (("--all", "--recipe", "other"), "no runs to compare."),
-    ],
-)
-def test_runs_are_chosen_as_for_compare(tfbench: Cli, store: Store, arguments: tuple[str, ...], message: str) -> None:
-    for command in ("report", "compare"):
-        done = tfbench(command, *arguments)
-        assert done.exit_code == 2
-        assert message in done.stderr
-    assert not Path("tfbench-report.html").exists()
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -159,52 +159,6 @@ def test_each_mode_has_an_arm_at_each_number_of_devices(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "Missing option '--replicas'"),
-        (
-            ["--replicas", "2", "--modes", "data,layers"],
-            "--modes: must be some of data,workers,model,hybrid. Received: data,",
-        ),
-        (["--replicas", "2", "--modes", "data,model"], "--modes model: strategy model: not on backend tensorflow: "),
-        (["--replicas", "1"], "--replicas: must be numbers such as 1,2,4, one of them above 1. Received: 1."),
-        (["--replicas", "0,2"], "Received: 0,2."),
-        (["--replicas", "1,128"], "--replicas: at most 64 logical CPUs. Received: 128."),
-        (
-            ["--replicas", "1,3,6"],
-            "training.global_batch_size: must be divisible by num_replicas. Received: 100 with 3 replicas. Use 99 or "
-            "102.\ntraining.global_batch_size: must be divisible by num_replicas. Received: 100 with 6 replicas. Use "
-            "96 or 102.",
-        ),
-        (["--replicas", "2", "--set", "training.compiler=xla"], "XLA cannot compile a step over several replicas"),
-        (
-            ["--replicas", "2", "--weak", "--per-replica-batch-size", "40000"],
-            "global_batch_size: must be at most 60000",
-        ),
-        (["--replicas", "2", "--weak", "--per-replica-batch-size", "0"], "training.global_batch_size"),
-        (
-            ["--replicas", "2", "--per-replica-batch-size", "10"],
-            "leave --per-replica-batch-size out",
-        ),
-        (
-            ["--replicas", "2", "--weak", "--global-batch-size", "10"],
-            "leave --global-batch-size out",
-        ),
-        (["--replicas", "2", "--repeats", "0"], "Invalid value for '--repeats'"),
-        (["--replicas", "2", "--seconds", "0"], "measurement.seconds"),
-    ],
-)
-def test_what_cannot_be_is_told_before_anything_runs(
-    tfbench: Cli, made: Runs, in_tmp_path: Path, arguments: list[str], message: str
-) -> None:
-    done = scale(tfbench, "--devices", "cpu", *arguments)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert message in done.stderr and done.stderr.count("Error: ") == 1
-    assert made == []
-    assert list(in_tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
     ("asked", "num_gpus", "found"),
     [("gpu", 0, "no GPU"), ("gpu", 1, "1 GPU"), (None, 1, "1 GPU"), (None, 3, "3 GPUs")],
 )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ from tfbench.datasets.sources.image_files import read_array
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.schema import build
 
+EXPECTED_CLASSES = (
+    "data set imagenet: {folder}/train: expected 2 classes, found 3. "
+    "--set dataset.num_classes=3 takes them for what they are."
+)
 SMALL = imagenet.Config(num_classes=2, image_size=6, stored_size=8)
 
 
@@ -171,11 +176,8 @@ def test_of_many_damaged_images_the_first_are_named_and_all_counted(folder: Path
     for path in (folder / "train").glob("*/*.*"):
         path.write_bytes(b"not an image")
     message = load_error(SMALL, folder)
-    assert (
-        message.startswith(f"{folder}/train/crane/a.png, ")
-        and " and 2 more: " in message
-        and "(5 of 7 files)" in message
-    )
+    assert message.startswith(f"{folder}/train/crane/a.png, ")
+    assert " and 2 more: " in message and "(5 of 7 files)" in message
 
 
 def test_an_image_with_more_behind_its_end_is_taken(folder: Path) -> None:
@@ -192,43 +194,38 @@ def test_an_image_that_went_missing_is_named(folder: Path) -> None:
         list(build_validation_dataset(splits, batch_size=2))
 
 
-def test_another_number_of_classes_is_refused(folder: Path) -> None:
-    assert load_error(imagenet.Config(folder=str(folder)), None) == (
-        f"data set imagenet: {folder}/train: expected 1000 classes, found 2. "
-        "--set dataset.num_classes=2 takes them for what they are."
-    )
-
-
-def test_a_class_without_images_is_named(folder: Path) -> None:
-    (folder / "train" / "crane" / "a.png").unlink()
-    (folder / "train" / "crane" / "b.jpg").unlink()
-    assert load_error(SMALL, folder) == (
-        f"{folder}/train/crane: holds no image (.jpg, .jpeg, .png, .bmp, .gif, .webp). Remove it, or fill it."
-    )
-
-
-def test_a_validation_class_that_is_not_trained_is_named(folder: Path) -> None:
-    write_image(folder / "val" / "stork" / "x.jpg", 1)
-    assert load_error(SMALL, folder) == (
-        f"{folder}/val/stork: a class that has no training images. Rename or remove the folder, or add the class to "
-        "the training folder, which has 2."
-    )
-
-
-def test_a_folder_of_another_form_is_named(tmp_path: Path) -> None:
-    assert load_error(SMALL, tmp_path) == (
-        f"{tmp_path}/train: No such file or directory. "
-        "Expected a folder that holds one folder a class, with the images in it."
-    )
-
-
-def test_validation_needs_images(folder: Path) -> None:
-    for path in (folder / "val").glob("*/*"):
+def remove(*paths: Path) -> None:
+    for path in paths:
         path.unlink()
-        path.parent.rmdir()
-    assert load_error(SMALL, folder) == (
-        f"{folder}/val: holds no class folders. Expected one folder a class, with the images in it."
-    )
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: write_image(folder / "train" / "stork" / "a.png", 1), EXPECTED_CLASSES),
+        (
+            lambda folder: remove(*(folder / "train" / "crane").iterdir()),
+            "{folder}/train/crane: holds no image (.jpg, ",
+        ),
+        (
+            lambda folder: write_image(folder / "val" / "stork" / "x.jpg", 1),
+            "{folder}/val/stork: a class that has no training images. Rename or remove the folder, or add the class to "
+            "the training folder, which has 2.",
+        ),
+        (
+            lambda folder: (folder / "train").rename(folder / "training"),
+            "{folder}/train: No such file or directory. Expected a folder that holds one folder a class, with the",
+        ),
+        (
+            lambda folder: shutil.rmtree(folder / "val" / "tench") or shutil.rmtree(folder / "val" / "crane"),
+            "{folder}/val: holds no class folders. Expected one folder a class, with the images in it.",
+        ),
+    ],
+    ids=["classes", "no images", "class", "no folder", "no classes"],
+)
+def test_a_folder_of_another_form_is_refused(folder: Path, spoil: Any, message: str) -> None:
+    spoil(folder)
+    assert load_error(SMALL, folder).startswith(message.format(folder=folder))
 
 
 def test_without_a_source_the_ways_to_name_one_are_told() -> None:

@@ -49,10 +49,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def load(folder: Path, **spec: Any) -> Any:
-    found = tfds.load(
-        "tiny", str(folder), splits=("train", "test"), host="https://data.example.org", accepted="tiny/ as prepared"
-    )
+def load(folder: Path, name: str = "tiny", **spec: Any) -> Any:
+    found = tfds.load(name, str(folder), splits=("train", "test"), host="https://data.example.org", accepted="them")
     return found.train_and_test(DatasetSpec(**SPEC | spec))
 
 
@@ -104,3 +102,12 @@ def test_damaged_files_are_reported_with_what_to_do(
     told = rf"{folder}/tiny: cannot be read as data that tensorflow-datasets prepared \((.*)\)\. Remove it and prepare"
     match = re.match(told, str(caught.value))
     assert match and re.search(reason, match[1]) and "node" not in match[1]
+
+
+def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(tmp_path: Path) -> None:
+    way_out = r"Name the folder that holds them with --data-dir or TFBENCH_DATA_DIR, or .* --data synthetic\.$"
+    with pytest.raises(DatasetError, match=rf"^data set tiny: the folder .*/absent does not exist\. {way_out}"):
+        load(tmp_path / "absent")
+    not_found = f"data set mnist: not found in {tmp_path}/mnist/3.0.1, and it cannot be fetched: https://"
+    with pytest.raises(DatasetError, match=rf"^{not_found}.*{way_out}"):
+        load(tmp_path, "mnist")

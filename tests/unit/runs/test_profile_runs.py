@@ -14,7 +14,7 @@ from journals import build_sized_result, write_journal
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
 from screens import Screen
 from tfbench.analysis.run.checks import find_early_cautions
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.journal import files_folder, read_records, replay
@@ -32,7 +32,7 @@ TRAINED = build_sized_result(0)
 
 
 def summary_of(result: RunResult) -> Summary:
-    return summarize(result, warmup_steps=1)
+    return summarize_run(result)
 
 
 def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:

@@ -21,7 +21,7 @@ from tfbench.recipe.optimizers import (
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.recipe.tables import require_code_allowed
 from tfbench.schema import find_problems
-from tfbench.worker.optimizer import build_optimizer
+from tfbench.worker.optimizer import build_optimizer, require_same_clipping
 
 INPUTS = np.array([[1.0, 2.0], [3.0, -1.0]], np.float32)
 TARGETS = np.array([[1.0], [0.0]], np.float32)
@@ -178,7 +178,7 @@ def test_what_keras_does_not_take_is_named(config: AdamConfig, message: str) -> 
 
 def test_clipping_each_replicas_gradients_is_refused() -> None:
     with pytest.raises(RecipeError, match="global_clipnorm cannot be used with 2 replicas on TensorFlow"):
-        build_optimizer(AdamConfig(global_clipnorm=1.0), linear(), total_steps=6, num_replicas=2)
+        require_same_clipping(build_optimizer(AdamConfig(global_clipnorm=1.0), linear(), total_steps=6), 2)
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ def _ratios(first: Runs, second: Runs) -> list[float]:
 
 
 def _logs(runs: Runs) -> list[float]:
-    return log_ratios([1.0] * len(runs.speeds), runs.speeds)
+    return [math.log(speed) for speed in runs.speeds]
 
 
 def _p_value(value: float, squared_error: Estimate) -> float | None:

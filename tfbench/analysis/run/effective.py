@@ -7,9 +7,7 @@ from tfbench.errors import MeasurementError
 from tfbench.records.placement import ThreadPools
 from tfbench.records.run import RunResult
 
-_SELDOM = (  # there only where they are known
-    *("num_workers", "mesh", "framework_variables"),
-)
+_SELDOM = ("num_workers", "mesh", "framework_variables")  # there only where they are known
 _ONEDNN_ASKED = {"0": False, "false": False, "1": True, "true": True}  # how TensorFlow reads TF_ENABLE_ONEDNN_OPTS
 
 

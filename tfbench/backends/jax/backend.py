@@ -161,10 +161,10 @@ class Jax(Backend):
         return placement.num_devices > 1
 
     def trace_exchange(self, work: Callable[[], None]) -> float:
-        """Returns for how long this worker's devices were in collectives; see `exchange_trace`."""
-        from tfbench.backends.jax import exchange_trace
+        """Returns for how long this worker's devices were in collectives; see `read_back`."""
+        from tfbench.backends.jax import read_back
 
-        return exchange_trace.trace_exchange(work)
+        return read_back.trace_exchange(work)
 
     def read_peak(self, name: str) -> int | None:
         """Returns the most bytes in use on a GPU since the process began, which JAX has no way to forget.

@@ -17,8 +17,7 @@ from tfbench.backends.tensorflow import (
     variables,
 )
 from tfbench.backends.tensorflow.device_watch import DeviceWatch
-from tfbench.backends.tensorflow.profiled_batches import ProfiledBatches
-from tfbench.backends.tensorflow.step_calls import StepCalls
+from tfbench.backends.tensorflow.step_calls import ProfiledBatches, StepCalls
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Placement, ReplicaCheck
 
@@ -140,12 +139,6 @@ class TensorFlow(Backend):
         from tfbench.backends.tensorflow import replica_check
 
         return replica_check.check_replicas(model, placement)
-
-    def suggest_mend(self, placement: Placement) -> str:
-        """Returns what to do where sums over replicas are wrong."""
-        from tfbench.backends.tensorflow import replica_check
-
-        return replica_check.suggest_mend(placement)
 
     def read_peak(self, name: str) -> int:
         """Returns the most bytes in use on a GPU, "GPU:0"."""

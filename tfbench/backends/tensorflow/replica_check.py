@@ -4,7 +4,7 @@ TensorFlow adds the replicas' gradients up, and some of its ways to do so leave 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,13 @@ def check_replicas(model: Any, placement: Placement) -> ReplicaCheck:
         placement: Names the replicas.
     """
     sizes = [math.prod(weight.shape) for weight in model.trainable_variables]  # none: the first step makes them
-    faults: tuple[str, ...] = ()
-    reason = _OWN_STEP if has_own_step(model) else ""
+    fault, reason = "", _OWN_STEP if has_own_step(model) else ""
     try:
         counts = count_in_sums(model.distribute_strategy, sizes or [1])
-        faults = tuple(_find_wrong(counts, placement))
+        fault = _describe_wrong(counts, placement)
     except tf.errors.ResourceExhaustedError:
         reason = "there was not enough memory for sums of the gradients' sizes"
-    return ReplicaCheck(num_replicas=placement.num_replicas, reason=reason, faults=faults)
+    return ReplicaCheck(num_replicas=placement.num_replicas, reason=reason, fault=fault)
 
 
 def count_in_sums(strategy: Any, sizes: Sequence[int]) -> list[set[float]]:
@@ -64,8 +63,8 @@ def count_in_sums(strategy: Any, sizes: Sequence[int]) -> list[set[float]]:
     return counts
 
 
-def _find_wrong(counts: Sequence[set[float]], placement: Placement) -> Iterator[str]:
-    """Yields a fault where a replica is not counted once."""
+def _describe_wrong(counts: Sequence[set[float]], placement: Placement) -> str:
+    """Returns which replicas are not counted once, and what to do; "": all are."""
     alone = placement.num_workers == 1
     names = placement.devices if alone else [f"worker {index}" for index in range(placement.num_workers)]
     wrong = [
@@ -73,13 +72,10 @@ def _find_wrong(counts: Sequence[set[float]], placement: Placement) -> Iterator[
         for device, found in zip(names, counts, strict=True)
         if found != {1.0}
     ]
-    if wrong:
-        yield f"its sums over {len(counts)} replicas count {', '.join(wrong)} instead of once"
-
-
-def suggest_mend(placement: Placement) -> str:
-    """Returns what to do where sums are wrong."""
+    if not wrong:
+        return ""
     safe = "reduction_to_one_device"
-    if placement.cross_device_ops != safe and placement.num_workers == 1:
-        return f'Use distribution.cross_device_ops = "{safe}".'
-    return f"Use another number of replicas, or another version of TensorFlow ({tf.__version__})."
+    mend = f"another number of replicas, or another version of TensorFlow ({tf.__version__})"
+    if placement.cross_device_ops != safe and alone:
+        mend = f'distribution.cross_device_ops = "{safe}"'
+    return f"its sums over {len(counts)} replicas count {', '.join(wrong)} instead of once. Use {mend}"

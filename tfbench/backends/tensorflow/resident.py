@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from tfbench.backends.placed import Placed
 from tfbench.backends.resident_samples import require_in_memory, too_many_named
 from tfbench.backends.tensorflow import gathering, input_pipeline
-from tfbench.backends.tensorflow.profiled_batches import strategy_of
+from tfbench.backends.tensorflow.step_calls import strategy_of
 from tfbench.datasets.sources.splits import Splits
 from tfbench.models.structure.foreign_model import is_own
 from tfbench.recipe.sections import TrainingConfig

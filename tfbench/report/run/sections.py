@@ -210,7 +210,7 @@ def _figures(result: RunResult, summary: Summary) -> Section:
     )
     checks = []
     if check := result.replica_check:
-        found = "; ".join(check.faults) or check.reason or "sums over them contain each once"
+        found = check.fault or check.reason or "sums over them contain each once"
         checks.append(f"Replicas: {check.num_replicas}, {found}.")
     return Section("Figures", tuple(checks), (Table("figures", columns, rows),))
 
