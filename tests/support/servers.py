@@ -31,24 +31,19 @@ class MlflowServer:
         folder: Of its files and of what it writes.
         database: Address of what it keeps runs in.
         workers: Processes that answer.
-        program: Of MLflow, and arguments beside those made here.
-        settings: Environment variables.
     """
 
-    def __init__(
-        self, folder: Path, database: str, *, workers: int = 1, program: tuple[str, ...] = (), **settings: str
-    ) -> None:
+    def __init__(self, folder: Path, database: str, *, workers: int = 1) -> None:
         self.port = free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
         self.files = folder / "served"
         self._folder = folder
         self._command = [sys.executable, "-m", "mlflow", "server", "--port", str(self.port), "--workers", str(workers)]
-        self._command += ["--artifacts-destination", str(self.files), *program]
+        self._command += ["--artifacts-destination", str(self.files)]
         self._settings = {
             "MLFLOW_BACKEND_STORE_URI": database,  # which has a password in it, and is no argument therefore
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "MLFLOW_DISABLE_TELEMETRY": "true",
-            **settings,
         }
         self._process: subprocess.Popen[bytes] | None = None
 
