@@ -101,16 +101,9 @@ def test_an_absent_gpu_is_refused_with_those_that_there_are(tmp_path: Path) -> N
 
 @of_a_gpu_alone
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.gpu(2))])
-def test_clocks_and_power_are_those_of_the_gpu_that_computes(number: int) -> None:
-    found = probe("busy", device=f"gpu:{number}")
-    show(f"NVML while gpu:{number} computes", *(f"{name}: {value}" for name, value in found.items()))
+def test_clocks_and_power_are_read_of_the_gpu_that_computes(number: int) -> None:
+    """The one whose memory is taken is the one whose address the record holds."""
+    found = probe("occupy", device=f"gpu:{number}")
+    show(f"gpu:{number}", *(f"{name}: {value}" for name, value in found.items()))
     (address,) = found["recorded"]
-    # Where the framework does not tell, memory that is taken says which GPU it is.
-    assert found["framework"] in ([address], []), f"{TITLE} computes on another GPU than the record says"
-    before, busy = found["before"][address], found["busy"][address]
-    taken = {one: found["busy"][one]["used_bytes"] - found["before"][one]["used_bytes"] for one in found["busy"]}
-    assert max(taken, key=lambda one: taken[one]) == address and taken[address] > GIBIBYTE
-    if busy["clock_mhz"] and before["clock_mhz"]:
-        assert busy["clock_mhz"] >= before["clock_mhz"] / 2  # one that was busy before may have cooled its clock
-    if busy["utilization_percent"] is not None:
-        assert busy["utilization_percent"] >= 50
+    assert max(found["taken"], key=found["taken"].get) == address and found["taken"][address] > GIBIBYTE

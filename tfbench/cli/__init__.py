@@ -20,7 +20,7 @@ import click
 from tfbench import __version__
 from tfbench.cli._settings import read_settings
 from tfbench.cli._streams import CleanStream, clean_streams
-from tfbench.errors import ExitCode, Notice, OutputError, TfbenchError
+from tfbench.errors import ExitCode, Notice, TfbenchError
 from tfbench.wording import shorten, shorten_lines
 
 
@@ -37,26 +37,6 @@ class _Commands(click.Group):
         module_name = "import_" if cmd_name == "import" else cmd_name
         command = importlib.import_module(f"{__name__}.{module_name}").command
         return command if isinstance(command, click.Command) else None
-
-    def make_context(self, *args: Any, **more: Any) -> click.Context:
-        with _reader_may_go():  # of --help and --version
-            return super().make_context(*args, **more)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _reader_may_go():
-            return super().invoke(ctx)
-
-
-@contextlib.contextmanager
-def _reader_may_go() -> Iterator[None]:
-    """Ends silently once nobody reads stdout any more, where Click would end with 1, as if a run had failed."""
-    try:
-        yield
-    except BrokenPipeError as error:
-        if not _is_of_echo(error):
-            raise
-        _close_stdout()
-        raise click.exceptions.Exit(ExitCode.PIPE_CLOSED) from error
 
 
 @click.group(
@@ -86,15 +66,14 @@ def main() -> None:
             exit_code = cli.main(prog_name="tfbench", standalone_mode=False, default_map=_read_defaults())
     except (click.exceptions.Abort, KeyboardInterrupt):
         exit_code = _explain("Interrupted", "Interrupted.", "Interrupted.", ExitCode.INTERRUPTED)
+    except SystemExit:  # of Click, with 1, once nobody reads stdout any more
+        _close_stdout()
+        exit_code = ExitCode.PIPE_CLOSED
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)
-        exit_code = _explain(
-            type(error).__name__, error.format_message(), text.getvalue().rstrip("\n"), error.exit_code
-        )
+        exit_code = _explain(type(error).__name__, error.format_message(), text.getvalue().rstrip(), error.exit_code)
     except TfbenchError as error:
-        if isinstance(error, OutputError):
-            _close_stdout()
         exit_code = _explain(type(error).__name__, str(error), f"Error: {error}", error.exit_code)
     except OSError as error:
         message = _describe(error)
@@ -135,7 +114,7 @@ def _prepare_process() -> None:
     variables = {name: value for name, value in os.environ.items() if name.startswith(("TFBENCH_", "MLFLOW_"))}
     given = {f"argument {place}": text for place, text in enumerate(sys.argv[1:], start=1)}
     for where, text in {"current folder": folder, **variables, **given}.items():
-        if not _is_text(text):
+        if text.encode(errors="ignore").decode() != text:
             received = "" if where in variables else f" Received: {shorten(ascii(text))}."  # one may be a password
             raise TfbenchError(f"{where}: must be UTF-8 text.{received}")
     if not os.path.isabs(os.path.expanduser("~")):  # noqa: PTH111, PTH117 - as the libraries ask
@@ -157,30 +136,6 @@ def _read_defaults() -> dict[str, dict[str, Any]]:
     return dict.fromkeys(cli.list_commands(click.Context(cli)), settings) if settings else {}
 
 
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _shorten(message: str) -> str:
-    """Returns a message in which nothing that was given takes more than a line."""
-    given = [part for argument in sys.argv[1:] for part in (argument, argument.partition("=")[2])]
-    return shorten_lines(message, given)
-
-
-def _fit(message: str) -> str:
-    """Returns a message whose lines end between words, where a terminal would cut them; commands stay in one piece."""
-    if not (sys.stderr and sys.stderr.isatty()):
-        return message
-    from tfbench.cli._output import text_width
-    from tfbench.report.formats import wrap_message
-
-    return wrap_message(message, text_width())
-
-
 def _describe(error: OSError) -> str:
     """Says what is wrong with a file, or with stdout; an error of anything else is a bug and keeps its traceback."""
     if _is_of_echo(error):
@@ -193,12 +148,13 @@ def _describe(error: OSError) -> str:
 
 def _explain(kind: str, message: str, text: str, exit_code: int) -> int:
     """Says on stderr what is wrong, and on stdout if a JSON document was asked for, and none was printed already."""
+    given = [part for argument in sys.argv[1:] for part in (argument, argument.partition("=")[2])]
     is_asked = "--format=json" in sys.argv or ("--format", "json") in itertools.pairwise(sys.argv)
     if is_asked and isinstance(sys.stdout, CleanStream) and not sys.stdout.is_used:
         with contextlib.suppress(OSError):  # stderr gets the text in any case
-            click.echo(json.dumps({"error": {"type": kind, "message": _shorten(message)}}, indent=2))
+            click.echo(json.dumps({"error": {"type": kind, "message": shorten_lines(message, given)}}, indent=2))
     with contextlib.suppress(OSError):  # it may be stderr that cannot be written
-        click.echo(_fit(_shorten(text)), err=True)
+        click.echo(shorten_lines(text, given), err=True)
     return exit_code
 
 

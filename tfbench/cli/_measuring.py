@@ -1,17 +1,25 @@
-"""What the commands that measure have in common: their options, and what is asked for by them."""
+"""What the commands that measure have in common: what their options were given, and what makes runs of that."""
 
+import dataclasses
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from tfbench.cli import _options as options
-from tfbench.cli._store import open_store
+from tfbench.cli._options import measuring_options
+from tfbench.cli._store import make_tracker
+from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
+    from tfbench.records.observer import Observer
     from tfbench.records.run import RunRequest
-    from tfbench.runs.limits import RunLimits
+    from tfbench.report.run.console import Detail, RunConsole
+    from tfbench.runs.limits import RunLimits, RunOutcome
+    from tfbench.runs.maker import RunMaker
+    from tfbench.runs.stored import Run
     from tfbench.store.store import Store
+    from tfbench.store.tracking_state import TrackingState
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,33 +39,18 @@ _KEYS = {
     "price_per_hour": "cost.price_per_hour",
 }
 
-_add_options = options.stack(
-    options.backend_option,
-    options.data_option,
-    options.data_dir_option,
-    options.set_option,
-    options.allow_code_option,
-    options.run_timeout_option,
-    options.memory_limit_option,
-    options.store_option,
-    options.tracking_uri_option,
-    options.experiment_option,
-    options.no_mlflow_option,
-    options.format_option,
-)
-
 
 class Measuring(NamedTuple):
-    """What the options of `measures` were given."""
+    """What `measuring_options` were given."""
 
     backend: str | None
     data: str | None
     data_dir: Path | None
-    overrides: tuple[str, ...]
+    overrides: dict[str, Any]
     allows_code: bool
-    run_timeout: float | None  # seconds
-    memory_limit: float | None  # bytes
-    store_root: Path
+    run_timeout_seconds: float | None
+    memory_limit_bytes: float | None
+    store: "Store"
     tracking_uri: str | None
     experiment: str | None
     no_mlflow: bool
@@ -69,38 +62,22 @@ class Measuring(NamedTuple):
         return self.output_format == "json"
 
     @property
-    def store(self) -> "Store":
-        """Where runs are kept."""
-        return open_store(self.store_root)
-
-    @property
     def limits(self) -> "RunLimits":
         """Of each run."""
         from tfbench.runs.limits import RunLimits
 
-        memory = None if self.memory_limit is None else int(self.memory_limit)
-        return RunLimits(timeout_seconds=self.run_timeout, memory_bytes=memory)
+        memory = None if self.memory_limit_bytes is None else int(self.memory_limit_bytes)
+        return RunLimits(timeout_seconds=self.run_timeout_seconds, memory_bytes=memory)
 
     @property
     def plan_limits(self) -> dict[str, Any]:
         """The same, as the plan of a sweep has them."""
-        limits = self.limits
-        return {"run_timeout_seconds": limits.timeout_seconds, "memory_limit_bytes": limits.memory_bytes}
+        return {"run_timeout_seconds": self.limits.timeout_seconds, "memory_limit_bytes": self.limits.memory_bytes}
 
-    def read_values(self, direct: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Returns recipe keys and the values that the command line gave them.
-
-        Args:
-            direct: Other options that stand for a key, None where they were not given; they win over `--set`.
-
-        Raises:
-            RecipeError: An override is not KEY=VALUE.
-        """
-        from tfbench.recipe.tables import parse_override
-
-        given = {**(direct or {}), "backend": self.backend, "data": self.data}
-        values = dict(parse_override(text) for text in self.overrides)
-        return values | {_KEYS[name]: _read(name, value) for name, value in given.items() if value is not None}
+    def read_values(self, direct: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns recipe keys and values: of `--set`, and of options that stand for a key, which win over it."""
+        given = {**direct, "backend": self.backend, "data": self.data}
+        return self.overrides | {_KEYS[name]: _read(value) for name, value in given.items() if value is not None}
 
     def make_request(
         self,
@@ -114,7 +91,7 @@ class Measuring(NamedTuple):
 
         Args:
             recipe: Its name or path.
-            direct: As of `read_values`.
+            direct: Options that stand for a key, None where they were not given.
             name: Of the run; None: made from the recipe.
             steady_seconds: Length of the run after its warm-up unless something else limits it; None: all epochs.
 
@@ -123,14 +100,84 @@ class Measuring(NamedTuple):
         """
         from tfbench.runs.requests import load_request
 
-        return load_request(
+        request = load_request(
             recipe,
-            values=self.read_values(direct),
+            values=self.read_values(direct or {}),
             name=name,
             data_dir=self.data_dir,
             allows_code=self.allows_code,
             steady_seconds=steady_seconds,
         )
+        return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
+
+    def open_maker(self, before: "TrackingState | None" = None) -> "RunMaker":
+        """Returns what makes runs, kept and tracked where it was told.
+
+        Args:
+            before: Where what is to go on, a run or a sweep, was tracked; it holds unless the command says otherwise.
+        """
+        from tfbench.runs.maker import RunMaker, choose_place
+
+        store, named = self.store, self.tracking_uri
+        state = choose_place(store, tracking_uri=named, experiment=self.experiment, before=before)
+        if self.no_mlflow:
+            return RunMaker(store, state, None)
+        return RunMaker(store, state, make_tracker(state.tracking_uri, state.experiment, store, named))
+
+
+class ShownRuns:
+    """Makes the runs of a command, and shows them on consoles.
+
+    Args:
+        measuring: What the command was given.
+        before: As of `Measuring.open_maker`.
+        detail: Of a run that is shown alone.
+    """
+
+    def __init__(
+        self, measuring: Measuring, before: "TrackingState | None" = None, *, detail: "Detail" = "short"
+    ) -> None:
+        self.as_json = measuring.as_json
+        self.detail = detail
+        self.maker = measuring.open_maker(before)
+        self._limits = measuring.limits
+        self._warned: set[str] = set()
+
+    def make(self, request: "RunRequest", observer: "Observer | None" = None) -> "RunOutcome":
+        """Makes a run, shown as a table of epochs and a summary unless another observer is given."""
+        return self.maker.make(request, observer or self.open_console(), self._limits)
+
+    def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "RunOutcome":
+        """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
+        from tfbench.report.run.brief_console import BriefConsole
+
+        if self.as_json and self.detail == "quiet":
+            return self.make(request)
+        console = BriefConsole(
+            label,
+            self._warned,
+            quiet_stdout=self.as_json or is_aside,
+            server=self.maker.server,
+            is_tracked=self.maker.tracker is not None,
+        )
+        return self.make(request, console)
+
+    def open_console(self) -> "RunConsole":
+        """Returns what shows a run alone."""
+        from tfbench.report.run.console import RunConsole
+
+        return RunConsole(quiet_stdout=self.as_json, detail=self.detail, server=self.maker.server)
+
+
+def show_run(run: "Run", console: "RunConsole") -> None:
+    """Shows a run that is over as one that is made is shown."""
+    from tfbench.tracking.run_files import list_files
+
+    console.ready(run.result)
+    for epoch in run.result.epochs:
+        console.epoch(epoch)
+    files = [str(path) for path in list_files(run.journal)]
+    console.finish(run.result, run.summary, run.tracked, str(run.journal), files)
 
 
 def measures(command: F) -> F:
@@ -141,11 +188,9 @@ def measures(command: F) -> F:
         measuring = Measuring(**{field: given.pop(field) for field in Measuring._fields})
         return command(**given, measuring=measuring)
 
-    return _add_options(cast(F, gathered))
+    return measuring_options(cast(F, gathered))
 
 
-def _read(name: str, value: Any) -> Any:
+def _read(value: Any) -> Any:
     """Turns what Click read into what the recipe's own check expects, so that one place judges all values."""
-    if name == "devices":
-        return [part.strip() for part in value.split(",")]
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,30 +1,29 @@
 """Options that several commands share, each declared once, and help that shows them in groups."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from tfbench.cli._completion import complete_devices, complete_key
-from tfbench.cli._units import DURATION, FILE, MEMORY, Number
+from tfbench.cli._units import DURATION, FILE, MEMORY
 
 if TYPE_CHECKING:
-    from tfbench.recipe.sections import Recipe
+    from tfbench.store.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 STRATEGIES = ("default", "one_device", "mirrored", "multi_worker", "model", "hybrid")
 BACKENDS = ("tensorflow", "jax", "torch")
+WORKER_PARAMETERS = ("workers", "coordinator", "num_workers", "worker_index")
 # Below which headings a command's help has options that others share, by the names of parameters.
 _HEADINGS = {
-    "Several workers": ("workers", "coordinator", "num_workers", "worker_index"),
+    "Several workers": WORKER_PARAMETERS,
     "Recipe and data": ("backend", "data", "data_dir", "overrides", "allows_code"),
-    "Limits of each run": ("run_timeout", "memory_limit"),
-    "Store, MLflow and output": (
-        *("store_root", "tracking_uri", "named_uri", "experiment", "no_mlflow", "output_format"),
-    ),
+    "Limits of each run": ("run_timeout_seconds", "memory_limit_bytes"),
+    "Store, MLflow and output": (*("store", "tracking_uri", "experiment", "no_mlflow", "output_format"),),
 }
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names}
 
@@ -44,52 +43,78 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(records)
 
 
-strategy_option = click.option(
-    "--strategy",
-    type=click.Choice(STRATEGIES),
-    help="default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: cut "
-    "weights. hybrid: cut batches and weights.",
-)
-devices_option = click.option(
-    "--devices", metavar="LIST", shell_complete=complete_devices, help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU."
-)
+def stack(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Returns what adds several options to a command, in their order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 global_batch_size_option = click.option(
-    "--global-batch-size", "--batch-size", metavar="N", type=Number(), help="Samples per step, over all replicas."
+    "--global-batch-size", "--batch-size", metavar="N", type=float, help="Samples per step, over all replicas."
 )
+arm_option = stack(
+    click.option(
+        "--strategy",
+        type=click.Choice(STRATEGIES),
+        help="default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: cut "
+        "weights. hybrid: cut batches and weights.",
+    ),
+    click.option(
+        "--devices",
+        metavar="LIST",
+        callback=lambda context, option, text: text and [part.strip() for part in text.split(",")],
+        help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU.",
+    ),
+    global_batch_size_option,
+)
+
+
+def _read_overrides(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
+    from tfbench.recipe.tables import parse_override
+
+    return dict(parse_override(text) for text in texts)
+
+
+def _open_store(context: click.Context, option: click.Parameter, root: Path) -> "Store":
+    from tfbench.errors import TrackingError
+    from tfbench.store.store import Store
+
+    with contextlib.suppress(OSError):  # of a folder that cannot be looked into, which is said where it is used
+        if root.exists() and not root.is_dir():
+            raise TrackingError(f"store {root}: is a file, and a store is a folder. Name another one with --store.")
+    return Store(root)
+
+
 backend_option = click.option("--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]")
-data_option = click.option(
-    "--data", type=click.Choice(["real", "synthetic"]), help="synthetic: made from the seed, of the same shapes."
-)
-data_dir_option = click.option(
-    "--data-dir", type=FILE, envvar="TFBENCH_DATA_DIR", show_envvar=True, help="Folder of prepared data."
-)
 set_option = click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    shell_complete=complete_key,
+    callback=_read_overrides,
     help="Set any key of the recipe, such as model.hidden_units=[4000,4000]. Repeatable.",
 )
 allow_code_option = click.option(
     "--allow-code", "allows_code", is_flag=True, help="Allow your own functions that the recipe names."
 )
-run_timeout_option = click.option(
-    "--run-timeout", metavar="TIME", type=DURATION, help="End a run that takes longer, such as 5m."
-)
-memory_limit_option = click.option(
-    "--memory-limit", metavar="SIZE", type=MEMORY, help="End a run that takes more memory, such as 4GiB."
-)
 store_option = click.option(
-    "--store", "store_root", type=FILE, default=Path("mlruns"), metavar="DIR", help="Folder of journals and artifacts."
+    "--store",
+    metavar="DIR",
+    type=FILE,
+    default=Path("mlruns"),
+    callback=_open_store,
+    help="Folder of journals and artifacts.",
 )
 _URI: dict[str, Any] = {"metavar": "URI", "envvar": "MLFLOW_TRACKING_URI", "show_envvar": True}
 tracking_uri_option = click.option("--tracking-uri", **_URI, help="Send runs to this MLflow server.")
-named_uri_option = click.option(
-    "--tracking-uri", "named_uri", **_URI, help="Contact this MLflow server for the runs that are tracked there."
+asked_uri_option = click.option(
+    "--tracking-uri", **_URI, help="Contact this MLflow server for the runs that are tracked there."
 )
-experiment_option = click.option("--experiment", metavar="NAME", help="MLflow experiment. [default: tfbench]")
-no_mlflow_option = click.option("--no-mlflow", is_flag=True, help="Skip MLflow; `tfbench recover` catches up later.")
 format_option = click.option(
     "--format",
     "output_format",
@@ -97,25 +122,60 @@ format_option = click.option(
     default="text",
     help="json: one document.",
 )
+measuring_options = stack(
+    backend_option,
+    click.option(
+        "--data", type=click.Choice(["real", "synthetic"]), help="synthetic: made from the seed, of the same shapes."
+    ),
+    click.option("--data-dir", type=FILE, envvar="TFBENCH_DATA_DIR", show_envvar=True, help="Folder of prepared data."),
+    set_option,
+    allow_code_option,
+    click.option(
+        "--run-timeout",
+        "run_timeout_seconds",
+        metavar="TIME",
+        type=DURATION,
+        help="End a run that takes longer, such as 5m.",
+    ),
+    click.option(
+        "--memory-limit",
+        "memory_limit_bytes",
+        metavar="SIZE",
+        type=MEMORY,
+        help="End a run that takes more memory, such as 4GiB.",
+    ),
+    store_option,
+    tracking_uri_option,
+    click.option("--experiment", metavar="NAME", help="MLflow experiment. [default: tfbench]"),
+    click.option("--no-mlflow", is_flag=True, help="Skip MLflow; `tfbench recover` catches up later."),
+    format_option,
+)
 
 
 def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
     """Returns what adds the options of every plan of a sweep: its repeats, how long runs and all of it take, dry run.
 
     Args:
-        seconds: Of each run, for the help.
+        seconds: Of each run, unless it is told.
         fewest: Repeats that make sense.
     """
     return stack(
         click.option(
             "--repeats",
+            "num_rounds",
             metavar="N",
             type=click.IntRange(fewest, 1000),
             default=3,
             help="Rounds, of one run each.",
         ),
-        click.option("--seconds", metavar="S", type=Number(), help=f"Steady time per run. [default: {seconds:g}]"),
-        click.option("--time-budget", metavar="TIME", type=DURATION, help="Begin no run that would end later."),
+        click.option("--seconds", metavar="S", type=float, default=seconds, help="Steady time per run."),
+        click.option(
+            "--time-budget",
+            "time_budget_seconds",
+            metavar="TIME",
+            type=DURATION,
+            help="Begin no run that would end later.",
+        ),
         click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and stop."),
     )
 
@@ -152,33 +212,10 @@ def arm_options(*, refine: int = 0) -> Callable[[F], F]:
     )
 
 
-def stack(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Returns what adds several options to a command, in their order."""
-
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-def load_named_recipe(name: str, overrides: Sequence[str]) -> "Recipe":
-    """Loads the recipe of this name or path, with what `set_option` was given.
-
-    Raises:
-        UnknownNameError: There is no such recipe.
-        RecipeError: The recipe or an override is not valid.
-    """
-    from tfbench.recipe import files, tables
-
-    path = files.find_recipe(name)
-    return files.load_recipe(path, dict(tables.parse_override(text) for text in overrides))
-
-
-def is_given(context: click.Context, name: str) -> bool:
+def is_given(name: str | None) -> bool:
     """Whether a parameter was given on the command line, not by a variable or the user's settings."""
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    source = click.get_current_context().get_parameter_source(name or "")
+    return source is ParameterSource.COMMANDLINE
 
 
 def require_absent(why: str, *names: str) -> None:
@@ -188,8 +225,8 @@ def require_absent(why: str, *names: str) -> None:
         why: What else was asked for, in a sentence without its end: "--resume goes by the plan that there is".
         names: Of the parameters.
     """
-    context = click.get_current_context()
-    given = [one for one in context.command.params if one.name in names and is_given(context, one.name)]
+    params = click.get_current_context().command.params
+    given = [one for one in params if one.name in names and is_given(one.name)]
     if given:
         written = [
             max(one.opts, key=len) if isinstance(one, click.Option) else one.human_readable_name for one in given

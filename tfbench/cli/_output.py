@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from tfbench.errors import ExitCode, OutputError
-from tfbench.records.whole_files import write_output
+from tfbench.records.whole_files import is_stream, write_output
 from tfbench.wording import one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from tfbench.report.table import Section
+
 _STDOUT = ("-", "/dev/stdout")
-
-
 _spinners: list["Progress"] = []
 
 
@@ -91,24 +91,33 @@ def write_to(output: Path, data: bytes) -> None:
         raise OutputError(f"{output}: cannot be written: {error.strerror}.") from error
 
 
-def echo_json(thing: object, stored: str = "") -> None:
-    """Prints one JSON document on stdout.
-
-    Args:
-        thing: A record, an analysis or a table, as of `document`.
-        stored: Where to find what was measured if it cannot be printed: "The run is stored as 3f2a."; "": nothing was.
-
-    Raises:
-        OutputError: It cannot be printed.
-    """
+def echo_json(thing: object) -> None:
+    """Prints a record, an analysis or a table as one JSON document on stdout."""
     from tfbench.report.document import document
 
-    try:
-        click.echo(json.dumps(document(thing), indent=2, allow_nan=False))
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OutputError(f"stdout cannot be written: {error.strerror}. {stored}".rstrip()) from error
+    click.echo(json.dumps(document(thing), indent=2, allow_nan=False))
+
+
+def echo_sections(sections: "Iterable[Section]", width: int | None = None, *, err: bool = False) -> None:
+    """Prints sections as text, in lines of `width` characters, or of `text_width()`."""
+    from tfbench.report.table import text
+
+    echo_lines(text(sections, width or text_width()), err=err)
+
+
+def require_free(path: Path, *, force: bool, what: str = "-o for another file") -> None:
+    """Refuses to write over a file that is there, unless that was asked for or it is a pipe or a device.
+
+    Args:
+        path: Where something is to be written.
+        force: Whether the user allows it.
+        what: To use instead, for the message.
+
+    Raises:
+        OutputError: There is such a file.
+    """
+    if path.exists() and not (force or is_stream(path)):
+        raise OutputError(f"{path}: is there already. Use --force to overwrite it, or {what}.")
 
 
 def exit_code(*, has_failed: bool, was_interrupted: bool) -> ExitCode:

@@ -11,14 +11,6 @@ from tfbench.errors import RecipeError
 if TYPE_CHECKING:
     from tfbench.records.settings import MachineSettings, UserSettings
 
-# The parameters of commands that each stands for.
-_PARAMETERS = {
-    "store": ("store_root",),
-    "data_dir": ("data_dir",),
-    "price_per_hour": ("price_per_hour",),
-    "tracking_uri": ("tracking_uri", "named_uri"),
-}
-
 
 def settings_file() -> Path:
     """Returns where the settings are, whether or not there are any: in XDG_CONFIG_HOME, else below `~/.config`."""
@@ -26,7 +18,7 @@ def settings_file() -> Path:
 
 
 def read_settings() -> dict[str, Any]:
-    """Returns the user's settings by the parameters of commands that they are for; nothing where there are none.
+    """Returns the user's settings by the parameters of commands that have their names; nothing where there are none.
 
     Raises:
         RecipeError: The file cannot be read, or holds something else.
@@ -36,10 +28,10 @@ def read_settings() -> dict[str, Any]:
         return {}
     from tfbench.schema import to_plain
 
-    given = {name: value for name, value in to_plain(found).items() if value is not None and name in _PARAMETERS}
+    given = {name: value for name, value in to_plain(found).items() if value is not None and name != "machines"}
     for name in {"store", "data_dir"} & given.keys():
         given[name] = os.path.expanduser(given[name])  # noqa: PTH111 - a name that is none stays as it is
-    return {parameter: value for name, value in given.items() for parameter in _PARAMETERS[name]}
+    return given
 
 
 def read_machines() -> "dict[str, MachineSettings]":

@@ -1,7 +1,5 @@
 """What the commands that work on the store share."""
 
-import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,25 +9,9 @@ from tfbench.cli._output import echo_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tfbench.records.run import RunResult
     from tfbench.runs.recovery import RecoveredRun
     from tfbench.store.store import Store
     from tfbench.tracking.tracker import Tracker
-
-
-def open_store(root: Path) -> "Store":
-    """Returns the store of a folder, whether or not it is there yet.
-
-    Raises:
-        TrackingError: It is a file.
-    """
-    from tfbench.errors import TrackingError
-    from tfbench.store.store import Store
-
-    with contextlib.suppress(OSError):  # of a folder that cannot be looked into, which is said where it is used
-        if root.exists() and not root.is_dir():
-            raise TrackingError(f"store {root}: is a file, and a store is a folder. Name another one with --store.")
-    return Store(root)
 
 
 def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:
@@ -43,22 +25,6 @@ def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:
             f"was in it is missing here; `{store.command('sweep', '--resume', sweep_id)}` makes it again.",
             err=True,
         )
-
-
-def load_run(store: "Store", token: str) -> "RunResult":
-    """Returns the run that a user means, as far as its journal goes.
-
-    Args:
-        store: Where it is.
-        token: The beginning of tfbench's or MLflow's id, a run name, or "@last".
-
-    Raises:
-        UnknownNameError: No run, or more than one, is meant.
-        TrackingError: Its journal is damaged.
-    """
-    from tfbench.records.journal import read_run
-
-    return read_run(store.journal_path(store.find(token)))
 
 
 def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "Tracker":

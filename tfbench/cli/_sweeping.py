@@ -1,11 +1,10 @@
 """Planning a sweep and making it, for the commands that do: what is shown before, meanwhile and at its end."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width, text_width, waiting
-from tfbench.cli._runs import open_maker
 from tfbench.cli._settings import read_machines
 from tfbench.cli._store import describe_unreadable
 
@@ -27,12 +26,9 @@ def make_plan(
     *,
     variations: "Sequence[str]",
     arms: "Sequence[str]",
-    repeats: int,
     refine: int,
     step: int | None,
-    time_budget: float | None,
-    aa: bool = False,
-    names_machines: bool = False,
+    **planning: Any,
 ) -> "SweepPlan":
     """Reads what is to be varied and compared, and plans a sweep.
 
@@ -41,30 +37,16 @@ def make_plan(
         measuring: What the command was given.
         variations: Each KEY=VALUES or KEY=LOW..HIGH; none: what the recipe's [sweep] varies.
         arms: None: what there is to compare on this machine.
-        repeats: Rounds.
         refine: How many values are added at most.
         step: What the values of a range are multiples of; None: of batch sizes the replicas.
-        time_budget: After which no further run is made.
-        aa: Whether each arm is run against itself.
-        names_machines: Whether a scheduler will find the machines that arms name.
+        planning: As of `plan_sweep`.
     """
     from tfbench.sweeps.arguments import parse_arm
     from tfbench.sweeps.plan import plan_sweep, read_variations
 
     named = [parse_arm(text) for text in arms]
     varied, multiple = read_variations(variations, request, named, refines=refine > 0, step=step)
-    return plan_sweep(
-        request,
-        named,
-        varied,
-        aa=aa,
-        refine=refine,
-        step=multiple,
-        num_rounds=repeats,
-        time_budget_seconds=time_budget,
-        names_machines=names_machines,
-        **measuring.plan_limits,
-    )
+    return plan_sweep(request, named, varied, refine=refine, step=multiple, **planning, **measuring.plan_limits)
 
 
 def make_sweep(
@@ -98,7 +80,7 @@ def make_sweep(
     show_plan(plan, num_made, measuring)
     if dry_run:
         return ExitCode.DONE
-    maker = open_maker(measuring, before)
+    maker = measuring.open_maker(before)
     if ray:
         made = _make_on_ray(planned, ray, maker, measuring)
     else:
@@ -142,10 +124,7 @@ def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring:
     from tfbench.wording import count
 
     store, uri = measuring.store, measuring.tracking_uri
-    plan, log, results, _ = planned
-    end = ray_engine.make_sweep(
-        plan, log, results, address, store, maker.state, lambda text: echo_lines([text], err=True)
-    )
+    end = ray_engine.make_sweep(planned, address, store, maker.state, lambda text: echo_lines([text], err=True))
     if maker.tracker is not None:
         of = [result.run_id for result in end.results.values() if result.run_id]
         with waiting("bringing the runs into MLflow"):
@@ -153,7 +132,7 @@ def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring:
         if failed := [run for run in runs if run.status == "failed"]:
             said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
             echo_lines([f"Warning: {said} `{bring_it_there(store.root, uri)}` tries again."], err=True)
-    return look_at(plan, end, maker)
+    return look_at(planned.plan, end, maker)
 
 
 def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
@@ -194,7 +173,7 @@ def _show_swept(
         lines = ["", *crossover_lines(crossover, comparison, terminal_width())]
     else:
         lines = result_lines(comparison, terminal_width())
-    if taste := taste_lines(plan, text_width(), measuring.store_root):
+    if taste := taste_lines(plan, text_width()):
         lines += ["", *taste]
     if end.num_left:
         why = "interrupted" if end.was_interrupted else end.why_left
@@ -208,4 +187,4 @@ def _show_swept(
             is_complete = not end.num_left and not end.was_interrupted
             found = crossover_document(crossover, plan, is_complete=is_complete)
             document = found | {"comparison": ComparedRuns.document(made)}
-        echo_json(document, f"The sweep is stored as {plan.sweep_id}.")
+        echo_json(document)

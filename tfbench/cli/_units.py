@@ -1,4 +1,4 @@
-"""Options that take a number, with a unit or without."""
+"""Options that take a number with a unit, or a file."""
 
 import contextlib
 import math
@@ -6,21 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-
-
-class Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on only
-    """A number as it was typed; whether it may have a fraction is for the recipe's own check to say."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        """Reads "20", "2e3" or "0.5", and numbers out of the user's settings."""
-        with contextlib.suppress(ValueError):
-            return int(str(value))  # of a number, it would cut off the fraction
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a number", param, ctx)
 
 
 class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on only

@@ -6,17 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
-from tfbench.cli._measuring import Measuring, measures
-from tfbench.cli._options import (
-    GroupedCommand,
-    devices_option,
-    global_batch_size_option,
-    require_absent,
-    strategy_option,
-)
+from tfbench.cli._measuring import Measuring, ShownRuns, measures
+from tfbench.cli._options import GroupedCommand, arm_option, require_absent
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
-from tfbench.cli._runs import ShownRuns
-from tfbench.cli._units import FILE, SHARE_OR_ZERO, Number
+from tfbench.cli._units import FILE, SHARE_OR_ZERO
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -35,20 +28,18 @@ _SECONDS = 5.0
     help="Compare with a file of --save, or a run and its repeats. Repeatable: from three on, their scatter counts.",
 )
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
-@click.option("--fail-above", metavar="SHARE", type=SHARE_OR_ZERO, help="Fail if slower by more. [default: 5%]")
+@click.option("--fail-above", metavar="SHARE", type=SHARE_OR_ZERO, default="5%", help="Fail if slower by more.")
 @click.option("--repeats", metavar="N", type=click.IntRange(2, 10_000), default=5, help="Runs.")
 @click.option("--allow-unequal", is_flag=True, help="Compare although something differs that must be equal.")
-@click.option("--seconds", metavar="S", type=Number(), help="Steady time per run. [default: 5, or as the recipe]")
-@click.option("--steps", metavar="N", type=Number(), help="Steady steps per run.")
-@strategy_option
-@devices_option
-@global_batch_size_option
+@click.option("--seconds", metavar="S", type=float, help="Steady time per run. [default: 5, or as the recipe]")
+@click.option("--steps", metavar="N", type=float, help="Steady steps per run.")
+@arm_option
 @measures
 def command(
     recipe: str,
     baseline: tuple[str, ...],
     save: Path | None,
-    fail_above: float | None,
+    fail_above: float,
     repeats: int,
     allow_unequal: bool,
     measuring: Measuring,
@@ -70,7 +61,6 @@ def command(
     tfbench check mnist_mlp --data synthetic --baseline @last --repeats 10
     tfbench check mine.toml --baseline 3f2a --format json > check.json
     """
-    from tfbench.analysis.comparison.regression import DEFAULT_FAIL_ABOVE
     from tfbench.analysis.comparison.spread import merge_cautions
     from tfbench.analysis.run.checks import find_speed_cautions
     from tfbench.report.comparison.regression import baseline_lines, check_document, check_sections
@@ -86,7 +76,7 @@ def command(
         sample, made = baselines.make_baseline(request, repeats, ShownRuns(measuring).make_brief)
         baselines.write_baseline(save, sample)
         lines = baseline_lines(sample, save)
-        _echo(lines, {"file": str(save), "baseline": sample}, made, f"The baseline is stored as {save}.", measuring)
+        _echo(lines, {"file": str(save), "baseline": sample}, made, measuring)
         return ExitCode.DONE
     found = baselines.read_sessions(measuring.store, baseline)
     done, made = baselines.check(
@@ -94,7 +84,7 @@ def command(
         found,
         repeats,
         ShownRuns(measuring).make_brief,
-        fail_above=DEFAULT_FAIL_ABOVE if fail_above is None else fail_above,
+        fail_above=fail_above,
         allows_unequal=allow_unequal,
     )
     num_failed = made.series.num_failed
@@ -102,13 +92,13 @@ def command(
     cautions = merge_cautions([find_speed_cautions(run) for run in runs])
     lines = text(check_sections(done, found.source, num_failed, cautions), text_width())
     document = check_document(done, found.source, num_failed)
-    _echo(lines, document, made, f"The runs are stored as group {made.summary.group}.", measuring)
+    _echo(lines, document, made, measuring)
     if done.judgement == "regression":
         return ExitCode.REGRESSION
     return exit_code(has_failed=num_failed > 0, was_interrupted=False)
 
 
-def _echo(lines: list[str], document: dict[str, Any], made: "Repeats", stored: str, measuring: Measuring) -> None:
+def _echo(lines: list[str], document: dict[str, Any], made: "Repeats", measuring: Measuring) -> None:
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
-        echo_json(document | {"runs": [run.document() for run in made.series.outcomes]}, stored)
+        echo_json(document | {"runs": [run.document() for run in made.series.outcomes]})

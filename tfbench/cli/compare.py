@@ -2,18 +2,59 @@
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._comparison import read_comparison, selection_options
+from tfbench.cli._completion import complete_run, complete_sweep
+from tfbench.cli._options import stack, store_option
 from tfbench.cli._output import echo_json, echo_lines, terminal_width
-from tfbench.cli._store import end_with_unreadable, open_store
+from tfbench.cli._settings import read_machines
+from tfbench.cli._store import end_with_unreadable, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
     from tfbench.analysis.comparison.comparison import Comparison
     from tfbench.api import ComparedRuns
+    from tfbench.store.store import Store
+
+# As `api.compare` names them.
+selection_options = stack(
+    click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=complete_run),
+    click.option("--sweep", metavar="ID", shell_complete=complete_sweep, help="The runs of a sweep, or @last."),
+    click.option("--all", "takes_all", is_flag=True, help="All runs of the store."),
+    click.option("--recipe", metavar="NAME", help="With --all: only runs of this recipe."),
+    click.option("--baseline", metavar="ARM", help='Compare with this arm, such as "default cpu:0".'),
+    click.option(
+        "--allow-unequal",
+        "allows_unequal",
+        is_flag=True,
+        help="Compare arms although they differ in what must be equal.",
+    ),
+    store_option,
+)
+
+
+def read_comparison(
+    store: "Store", runs: tuple[str, ...], takes_all: bool, sweep: str | None, recipe: str | None, **options: Any
+) -> "ComparedRuns":
+    """Sets the runs side by side that `selection_options` choose.
+
+    Raises:
+        UnknownNameError: There are no such runs, or no such arm.
+        TrackingError: The record of the sweep, or a journal, is damaged.
+    """
+    from tfbench import api
+
+    if sum(map(bool, (runs, sweep, takes_all))) != 1:
+        raise click.UsageError("name the runs, or a sweep (--sweep @last), or take all of them (--all).")
+    if recipe and not takes_all:
+        raise click.UsageError("--recipe chooses among --all.")
+    found = api.compare(runs or None, sweep=sweep, recipe=recipe, machines=read_machines(), store=store.root, **options)
+    if found.plan:
+        warn_of_unreadable_lines(store, found.plan.sweep_id)
+    if not found.comparison.rows:
+        end_with_unreadable(found.comparison.unreadable)
+    return found
 
 
 @click.command(short_help="Compare stored runs, with a verdict.")
@@ -25,7 +66,7 @@ if TYPE_CHECKING:
     default="text",
     help="Text for people, a table to paste, one line an arm and setting, or one JSON document.",
 )
-def command(store_root: Path, output_format: str, **selection: Any) -> None:
+def command(store: "Store", output_format: str, **selection: Any) -> None:
     """Set runs side by side, with the verdict: which arm is faster, by how much, and how sure that is.
 
     An arm is a strategy on devices, such as "mirrored gpu:0,gpu:1"; each has a column, or a line, and each network
@@ -45,12 +86,11 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     """
     from tfbench.sweeps.comparison import compare_each_recipe
 
-    store = open_store(store_root)
     compared = read_comparison(store, **selection)
     comparisons = None
     # What varies in one recipe is not set in another; runs that a user named are meant to stand side by side.
     if selection["takes_all"] and len(compared.comparison.recipes) > 1:
-        found = compare_each_recipe(store, baseline=selection["baseline"], allows_unequal=selection["allow_unequal"])
+        found = compare_each_recipe(store, baseline=selection["baseline"], allows_unequal=selection["allows_unequal"])
         machines = compared.comparison.machine_settings
         comparisons = [dataclasses.replace(comparison, machine_settings=machines) for comparison in found]
     show_compared(compared, output_format, comparisons)
@@ -64,7 +104,7 @@ def show_compared(
 
     comparison = compared.comparison
     if output_format == "json":
-        echo_json(compared.document(), "The runs are still in the store.")
+        echo_json(compared.document())
     elif output_format == "csv":
         click.echo(comparison_records(comparison).csv(), nl=False)
     elif output_format == "markdown":

@@ -12,21 +12,19 @@ from tfbench.cli._sweeping import make_plan, make_sweep
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
 
-_SECONDS = 2.0
-
 
 @click.command(cls=GroupedCommand, short_help="Find the size from which one arm is faster than another.")
 @click.argument("recipe", shell_complete=complete_recipe)
 @click.option("--between", nargs=2, metavar="ARM ARM", help="The two to compare; or give --arm twice.")
 @arm_options(refine=10)
-@plan_options(seconds=_SECONDS, fewest=2)
+@plan_options(seconds=2, fewest=2)
 @global_batch_size_option
 @measures
 def command(
     recipe: str,
     between: tuple[str, str] | None,
     arms: tuple[str, ...],
-    seconds: float | None,
+    seconds: float,
     dry_run: bool,
     global_batch_size: int | None,
     measuring: Measuring,
@@ -54,7 +52,6 @@ def command(
     named = (*(between or ()), *arms)
     if len(named) != 2:
         raise click.UsageError("name the two arms to compare: --between ARM ARM, or --arm ARM twice.")
-    seconds = _SECONDS if seconds is None else seconds
     request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
     plan = make_plan(request, measuring, arms=named, **planning)
     if len(plan.arms) < 2:  # also where one names the back end that both have

@@ -1,17 +1,20 @@
 """`tfbench devices`: what a run can be placed on."""
 
+import functools
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_json, echo_lines, text_width, waiting
+from tfbench.cli._output import echo_json, echo_sections, waiting
 from tfbench.errors import DeviceError, ExitCode
 
 if TYPE_CHECKING:
+    from tfbench.api import Run
     from tfbench.machine.frameworks import Framework
     from tfbench.records.energy import EnergySources
     from tfbench.records.machine import Gpu
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 
 CHECK_SECONDS = 2.0  # of steady steps on each device
+# Of a training on several devices and on one: samples a device in each step, steps, and by how much the losses may
+# differ. Sums in another order differ by less than 1e-5; where a device is left out, by much more.
+SHARED_SAMPLES, SHARED_STEPS, LARGEST_DIFFERENCE = 100, 50, 1e-3
 
 
 class Check(NamedTuple):
@@ -31,7 +37,7 @@ class Check(NamedTuple):
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Train for seconds on each device: what disturbs a measurement there?")
+@click.option("--check", is_flag=True, help="Train on each device and on all: does a measurement make sense there?")
 @format_option
 def command(check: bool, output_format: str) -> ExitCode:
     """Show the installed back ends, and the devices that they see.
@@ -39,7 +45,8 @@ def command(check: bool, output_format: str) -> ExitCode:
     If a back end does not see a GPU of the machine, it says why, and how to mend it; so it does of counters of energy.
     --check trains a small network on each device, keeps nothing of it, and says what speaks against measuring there:
     other load, stolen time, a quota, the governor, memory, XLA flags, GPUs that are held back or shared, steps that
-    scatter or drift. Exit code 1: a device cannot train.
+    scatter or drift. All GPUs together, or two logical CPUs, must learn what one device learns. Exit code 1: a device
+    cannot train, or several do not train as one does.
 
     \b
     tfbench devices
@@ -49,7 +56,6 @@ def command(check: bool, output_format: str) -> ExitCode:
     from tfbench.machine import frameworks
     from tfbench.machine.devices import explain_missing_gpu, list_gpus, read_system
     from tfbench.machine.energy import find_energy_sources
-    from tfbench.report.table import text
 
     with waiting("asking what is installed for devices"):
         installed = frameworks.ask_all()
@@ -61,15 +67,20 @@ def command(check: bool, output_format: str) -> ExitCode:
     problems = list(dict.fromkeys(filter(None, (explain_missing_gpu(facts, one) for one in usable))))
     energy = find_energy_sources(gpus)
     if output_format == "text":
-        echo_lines(text([_describe(gpus, installed, energy)], text_width()))
+        echo_sections([_describe(gpus, installed, energy)])
         for problem in problems:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
     first = usable[0] if usable else frameworks.Framework(name="tensorflow")
+    seen = [f"gpu:{index}" for index in range(len(first.gpus))]
+    wanted = [functools.partial(_check, device, first.name) for device in ("cpu:0", *seen)] if check else []
+    if wanted and first.name != "torch":
+        wanted.append(functools.partial(_check_as_one, seen if len(seen) > 1 else ["cpu:0", "cpu:1"], first.name))
     checks = []
-    for device in ["cpu:0", *(f"gpu:{index}" for index in range(len(first.gpus)))] if check else []:
-        checks.append(_check(device, first.name))
+    for make_check in wanted:
+        checks.append(make_check())
         if output_format == "text":
-            echo_lines(["", *text([_describe_check(checks[-1])], text_width())])
+            click.echo()
+            echo_sections([_describe_check(checks[-1])])
     if output_format == "json":
         from tfbench.report.document import to_plain
 
@@ -79,29 +90,55 @@ def command(check: bool, output_format: str) -> ExitCode:
     return ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE
 
 
-def _check(device: str, backend: str) -> Check:
+def _train(devices: str, backend: str, values: Mapping[str, Any], strategy: str = "default") -> "Run":
+    """Trains a small network, which keeps nothing.
+
+    Raises:
+        TfbenchError: It cannot be trained.
+    """
     import tempfile
 
     from tfbench import api
+
+    overrides = {"measurement.checks": False, "training.backend": backend, "distribution.strategy": strategy} | dict(
+        values
+    )
+    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, waiting(f"training on {devices}"):
+        return api.run(
+            "mnist_hidden100_mlp", overrides=overrides, devices=devices, synthetic=True, store=folder, track=False
+        )
+
+
+def _check_as_one(devices: Sequence[str], backend: str) -> Check:
+    """Trains on several devices and on the first of them, and compares what they learned."""
+    from tfbench.errors import TfbenchError
+
+    together = ",".join(devices)
+    batch = SHARED_SAMPLES * len(devices)
+    limits: dict[str, Any] = {"training.global_batch_size": batch, "measurement.steps": SHARED_STEPS}
+    try:
+        alone, several = _train(devices[0], backend, limits), _train(together, backend, limits, "mirrored")
+    except TfbenchError as error:
+        return Check(together, None, (), str(error))
+    for run in (alone, several):
+        if run.status != "FINISHED":
+            return Check(together, None, (), run.reason or run.status)
+    expected, found = (run.result.epochs[-1].loss or math.nan for run in (alone, several))
+    problem = ""
+    if not abs(found - expected) <= LARGEST_DIFFERENCE * abs(expected):
+        problem = f"they do not train as one device does: the loss is {found:.6g}, that of {devices[0]} {expected:.6g}."
+    return Check(together, several.metrics.get("samples_per_second"), (), problem)
+
+
+def _check(device: str, backend: str) -> Check:
     from tfbench.analysis.run.checks import find_requested_cautions
     from tfbench.errors import TfbenchError
 
-    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, waiting(f"training on {device}"):
-        try:
-            run = api.run(
-                "mnist_hidden100_mlp",
-                overrides={
-                    "measurement.seconds": CHECK_SECONDS,
-                    "measurement.checks": False,
-                    "training.backend": backend,
-                },
-                devices=device,
-                synthetic=True,
-                store=folder,
-                track=False,
-            )
-        except TfbenchError as error:
-            return Check(device, None, (), str(error))
+    limits: dict[str, Any] = {"measurement.seconds": CHECK_SECONDS}
+    try:
+        run = _train(device, backend, limits)
+    except TfbenchError as error:
+        return Check(device, None, (), str(error))
     asked_for = find_requested_cautions(run.result)
     cautions = tuple(caution for caution in run.summary.cautions if caution not in asked_for)
     problem = "" if run.status == "FINISHED" else run.reason or run.status
@@ -112,6 +149,8 @@ def _describe_check(check: Check) -> "Section":
     from tfbench.report.formats import format_speed
     from tfbench.report.table import Section
 
+    if check.problem and check.samples_per_second is not None:
+        return Section(f"{check.device}: {check.problem}")
     if check.problem or check.samples_per_second is None:
         return Section(f"{check.device} cannot train: {check.problem or 'no step was timed.'}")
     what = f"{check.device} trains a small network at {format_speed(check.samples_per_second)} samples/s"

@@ -1,13 +1,15 @@
 """`tfbench diff`: what differs between two runs."""
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tfbench.cli._completion import complete_run
 from tfbench.cli._options import format_option, store_option
-from tfbench.cli._output import echo_json, echo_lines, text_width
-from tfbench.cli._store import load_run, open_store
+from tfbench.cli._output import echo_json, echo_sections
+
+if TYPE_CHECKING:
+    from tfbench.store.store import Store
 
 
 @click.command(short_help="Show what differs between two runs, results and causes.")
@@ -15,7 +17,7 @@ from tfbench.cli._store import load_run, open_store
 @click.argument("second", metavar="RUN", shell_complete=complete_run)
 @store_option
 @format_option
-def command(first: str, second: str, store_root: Path, output_format: str) -> None:
+def command(first: str, second: str, store: "Store", output_format: str) -> None:
     """Show what differs between two runs: results, and what may have caused it.
 
     RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. First comes what must be equal for
@@ -27,18 +29,14 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
     tfbench diff 3f2a @last --format json
     """
     from tfbench.analysis.comparison.difference import compare_runs
-    from tfbench.analysis.run.summary import summarize_run
+    from tfbench.report.comparison.difference import difference_sections
+    from tfbench.runs.stored import read_stored
 
-    store = open_store(store_root)
-    results = [load_run(store, store.find_training(run)) for run in (first, second)]
-    a, b = results
-    if a.request.run_id == b.request.run_id:
-        raise click.UsageError(f"{first} and {second} are the same run, {a.request.run_id}. Name two.")
-    difference = compare_runs(a, summarize_run(a), b, summarize_run(b))
+    a, b = (read_stored(store, store.find_training(run)) for run in (first, second))
+    if a.run_id == b.run_id:
+        raise click.UsageError(f"{first} and {second} are the same run, {a.run_id}. Name two.")
+    difference = compare_runs(a.result, a.summary, b.result, b.summary)
     if output_format == "json":
         echo_json(difference)
-        return
-    from tfbench.report.comparison.difference import difference_sections
-    from tfbench.report.table import text
-
-    echo_lines(text(difference_sections(difference), text_width()))
+    else:
+        echo_sections(difference_sections(difference))

@@ -1,21 +1,25 @@
 """`tfbench import`: bring runs of another store into this one."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._options import store_option
+from tfbench.cli._options import store_option, tracking_uri_option
 from tfbench.cli._output import waiting
-from tfbench.cli._store import end_with, make_tracker, open_store, show_runs
+from tfbench.cli._store import end_with, make_tracker, show_runs
 from tfbench.cli._units import FILE
+
+if TYPE_CHECKING:
+    from tfbench.store.store import Store
 
 
 @click.command(short_help="Import exported runs.")
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
-@click.option("--tracking-uri", metavar="URI", envvar="MLFLOW_TRACKING_URI", help="MLflow server to send the runs to.")
+@tracking_uri_option
 @click.option("--experiment", default="tfbench", help="MLflow experiment to put the runs in.")
 @store_option
-def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store_root: Path) -> None:
+def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store: "Store") -> None:
     """Bring runs that `tfbench export` wrote, here or on another machine, into the store and into MLflow.
 
     A run that is in the store already is left alone, and so is one that has no end yet. If one of the files is damaged,
@@ -31,7 +35,6 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
     from tfbench.store.tracking_state import TrackingState
     from tfbench.sweeps.tasks import note_imported
 
-    store = open_store(store_root)
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
     with waiting("importing, and bringing the runs into MLflow"):
         runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)

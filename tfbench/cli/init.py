@@ -4,19 +4,10 @@ import os.path
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
 
-from tfbench.cli._output import echo_lines, is_stdout, write_to
+from tfbench.cli._output import echo_lines, is_stdout, require_free, write_to
 from tfbench.cli._units import FILE
 from tfbench.errors import RecipeError
-
-
-def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from tfbench.recipe import registry
-
-    names = registry.list_names("models" if param.name == "model" else "datasets")
-    names.pop("keras_file", None)  # named by its file
-    return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(incomplete)]
 
 
 @click.command(short_help="Create a recipe file.")
@@ -25,14 +16,12 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
     "--model",
     metavar="NAME",
     default="mlp",
-    shell_complete=_complete_name,
     help="A model of `tfbench list`, a .keras file, or a function of your own, my_package.nets:build_model.",
 )
 @click.option(
     "--dataset",
     metavar="NAME",
     default="mnist",
-    shell_complete=_complete_name,
     help="A data set of `tfbench list`, or a function of your own, my_package.data:load_splits.",
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
@@ -57,8 +46,7 @@ def command(file: Path, model: str, dataset: str, force: bool) -> None:
     if not is_stdout(file):
         if file.suffix != ".toml":
             raise click.UsageError(f"{file}: a recipe's name ends in .toml.")
-        if file.exists() and not force:
-            raise RecipeError(f"{file}: is there already. Use --force to replace it, or another name.")
+        require_free(file, force=force, what="another name")
     if model.endswith(".keras"):
         if not os.path.isfile(model):  # noqa: PTH113 - never raises
             raise RecipeError(f"--model {model}: no such file. model.save(...) writes one.")

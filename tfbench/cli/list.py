@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_json, echo_lines, text_width
+from tfbench.cli._output import echo_json, echo_sections
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def command(output_format: str) -> None:
     if output_format == "json":
         echo_json(contents)
         return
-    from tfbench.report.table import Section, facts, text
+    from tfbench.report.table import Section, facts
 
     sections = [
         Section(heading, tables=(facts((entry["name"], entry[column]) for entry in contents[key]),))
@@ -37,12 +37,7 @@ def command(output_format: str) -> None:
             ("Data sets", "datasets", "summary"),
         )
     ]
-    echo_lines(
-        text(
-            [*sections, Section("`tfbench show RECIPE` prints a network, `tfbench run RECIPE` trains it.")],
-            text_width(),
-        )
-    )
+    echo_sections([*sections, Section("`tfbench show RECIPE` prints a network, `tfbench run RECIPE` trains it.")])
 
 
 def _collect() -> dict[str, list[dict[str, Any]]]:

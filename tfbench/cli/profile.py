@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from tfbench.cli._completion import complete_recipe
-from tfbench.cli._measuring import Measuring, measures
-from tfbench.cli._options import GroupedCommand, devices_option, global_batch_size_option, strategy_option
+from tfbench.cli._measuring import Measuring, ShownRuns, measures
+from tfbench.cli._options import GroupedCommand, arm_option
 from tfbench.cli._output import echo_json, exit_code
-from tfbench.cli._runs import ShownRuns
 from tfbench.cli._units import DURATION
 
 if TYPE_CHECKING:
@@ -27,9 +26,7 @@ _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON docu
     "--seconds", metavar="S", type=DURATION, default="20", help="Begin no more rounds after; at least three are made."
 )
 @click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
-@strategy_option
-@devices_option
-@global_batch_size_option
+@arm_option
 @measures
 def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any) -> "ExitCode":
     """Find where the time of a step of RECIPE goes.
@@ -63,12 +60,10 @@ def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **d
         if len(done) == len(asked):
             return None
         profile = asked[len(done)]
-        follows = _NAMES[profile.kind].capitalize() if done else ""
-        return profile_request(request, profile), follows  # made now: its time is that of its beginning
+        return profile_request(request, profile), ""  # made now: its time is that of its beginning
 
-    def execute(one: "RunRequest", follows: str) -> "RunOutcome":
-        console = ProfileConsole(quiet_stdout=runs.as_json, follows=follows, server=runs.maker.server)
-        return runs.make(one, console)
+    def execute(one: "RunRequest", label: str) -> "RunOutcome":
+        return runs.make(one, ProfileConsole(quiet_stdout=runs.as_json, server=runs.maker.server))
 
     series = make_runs(next_profile, execute)
     for run, profile in zip(series.runs, asked, strict=False):
@@ -77,7 +72,6 @@ def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **d
     if measuring.as_json:
         found = {one.result.request.profile.kind: one for one in series.outcomes if one.result.request.profile}
         document = {name: found[kind].document() if kind in found else None for kind, name in _NAMES.items()}
-        ids = ", ".join(outcome.result.request.run_id for outcome in series.outcomes)
-        echo_json(document, f"What was measured is stored as {ids}.")
+        echo_json(document)
     is_whole = len(series.runs) == len(asked) and all(run.is_finished for run in series.runs)
     return exit_code(has_failed=series.num_failed > 0, was_interrupted=series.was_interrupted and not is_whole)

@@ -1,13 +1,16 @@
 """`tfbench recover`: bring MLflow up to what was measured."""
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._options import format_option, named_uri_option, require_absent, store_option
+from tfbench.cli._options import asked_uri_option, format_option, require_absent, store_option
 from tfbench.cli._output import echo_json, waiting
-from tfbench.cli._store import end_with, make_tracker, open_store, show_runs
+from tfbench.cli._store import end_with, make_tracker, show_runs
 from tfbench.errors import InterruptedRunError
+
+if TYPE_CHECKING:
+    from tfbench.store.store import Store
 
 
 @click.command(short_help="Send missing runs to MLflow.")
@@ -16,10 +19,10 @@ from tfbench.errors import InterruptedRunError
 @click.option(
     "--drop", "dropped", metavar="ID", multiple=True, help="Only move a run's files to DIR/dropped. Repeatable."
 )
-@named_uri_option
+@asked_uri_option
 @format_option
 def command(
-    store_root: Path, everything: bool, dropped: tuple[str, ...], named_uri: str | None, output_format: str
+    store: "Store", everything: bool, dropped: tuple[str, ...], tracking_uri: str | None, output_format: str
 ) -> None:
     """Bring MLflow up to what was measured.
 
@@ -44,7 +47,6 @@ def command(
     from tfbench.runs import recovery
     from tfbench.tracking.database import require_whole
 
-    store = open_store(store_root)
     if dropped:
         require_absent("--drop sends nothing", "everything")
     try:
@@ -54,19 +56,19 @@ def command(
             with waiting("bringing runs into MLflow"):
                 runs = recovery.recover(
                     store,
-                    lambda uri, experiment: make_tracker(uri, experiment, store, named_uri),
+                    lambda uri, experiment: make_tracker(uri, experiment, store, tracking_uri),
                     everything=everything,
                 )
     except KeyboardInterrupt as error:
         raise InterruptedRunError(
             "interrupted. What is in MLflow stays there; "
-            f"`{bring_it_there(store.root, named_uri)}` goes on where it was stopped."
+            f"`{bring_it_there(store.root, tracking_uri)}` goes on where it was stopped."
         ) from error
     if output_format == "json":
         echo_json({"runs": runs})
     elif runs:
         show_runs(runs)
     else:
-        click.echo(f"Store {store_root}: nothing to recover.")
-    end_with(store, runs, named_uri)
+        click.echo(f"Store {store.root}: nothing to recover.")
+    end_with(store, runs, tracking_uri)
     require_whole(store.database)

@@ -1,16 +1,17 @@
 """`tfbench report`: a comparison of runs as one HTML file."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._comparison import read_comparison, selection_options
-from tfbench.cli._options import named_uri_option
-from tfbench.cli._output import echo_lines, is_stdout, waiting, write_to
-from tfbench.cli._store import end_with_unreadable, make_tracker, open_store
+from tfbench.cli._options import asked_uri_option
+from tfbench.cli._output import echo_lines, is_stdout, require_free, waiting, write_to
+from tfbench.cli._store import end_with_unreadable, make_tracker
 from tfbench.cli._units import FILE
+from tfbench.cli.compare import read_comparison, selection_options
 
 if TYPE_CHECKING:
     from tfbench.analysis.comparison.comparison import Comparison
@@ -37,14 +38,14 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 @click.option(
     "--mlflow/--no-mlflow", "to_mlflow", default=None, help="Keep the report in MLflow. [default: in the store's own]"
 )
-@named_uri_option
+@asked_uri_option
 def command(
     output: Path,
     force: bool,
     plots: Path | None,
     to_mlflow: bool | None,
-    named_uri: str | None,
-    store_root: Path,
+    tracking_uri: str | None,
+    store: "Store",
     **selection: Any,
 ) -> None:
     """Write a comparison of runs as one HTML file that needs nothing beside it.
@@ -66,11 +67,10 @@ def command(
     from tfbench.sweeps.report_contents import gather_contents
     from tfbench.wording import count
 
-    store = open_store(store_root)
-    _require_replaceable(output, force=force)
+    require_free(output, force=force or _is_report(output))
     compared = read_comparison(store, **selection)
     comparison = compared.comparison
-    tracker = _begin_tracking(store, comparison, named_uri, to_mlflow=to_mlflow)
+    tracker = _begin_tracking(store, comparison, tracking_uri, to_mlflow=to_mlflow)
     with waiting("drawing the report"):
         contents = gather_contents(store, comparison, compared.plan, created=time.time())
         page = render_report(contents)
@@ -112,23 +112,14 @@ def _begin_tracking(
     return tracker
 
 
-def _require_replaceable(path: Path, *, force: bool) -> None:
-    from tfbench.errors import TrackingError
-    from tfbench.records.whole_files import is_stream
+def _is_report(path: Path) -> bool:
     from tfbench.report.html.report import GENERATOR
 
-    if force or is_stdout(path) or is_stream(path) or not path.exists():
-        return
-    try:
-        with path.open("rb") as file:
-            is_report = GENERATOR.encode() in file.read(_HEAD_BYTES)
-    except OSError as error:
-        raise TrackingError(f"{path}: is no file that could be replaced: {error.strerror}.") from error
-    if not is_report:
-        raise TrackingError(
-            f"{path}: is there already, and is no report of tfbench. Use --force to overwrite it, or -o for another "
-            "file."
-        )
+    with contextlib.suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return GENERATOR.encode() in file.read(_HEAD_BYTES)
+    return False
 
 
 def _log(store: "Store", contents: "ReportContents", page: str, tracker: "Tracker") -> Iterator[str]:

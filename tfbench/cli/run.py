@@ -1,23 +1,16 @@
 """`tfbench run`: measure one recipe, and track it."""
 
 import functools
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
-from tfbench.cli._measuring import Measuring, measures
-from tfbench.cli._options import (
-    GroupedCommand,
-    devices_option,
-    global_batch_size_option,
-    require_absent,
-    strategy_option,
-)
-from tfbench.cli._output import echo_json, exit_code
-from tfbench.cli._runs import ShownRuns
-from tfbench.cli._units import SHARE, Number
-from tfbench.cli._workers import make_other_worker, with_workers, worker_options
+from tfbench.cli._measuring import Measuring, ShownRuns, measures, show_run
+from tfbench.cli._options import WORKER_PARAMETERS, GroupedCommand, arm_option, require_absent, stack
+from tfbench.cli._output import echo_json, echo_lines, exit_code
+from tfbench.cli._units import SHARE
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
@@ -26,25 +19,51 @@ if TYPE_CHECKING:
     from tfbench.runs.repeats import RepeatPlan
 
 _REPEATS = click.IntRange(1, 10_000)
+_COUNT = click.IntRange(1, 4096)
+
+_worker_options = stack(
+    click.option("--workers", metavar="N", type=_COUNT, help="Start N workers on this machine."),
+    click.option(
+        "--coordinator",
+        metavar="HOST:PORT",
+        envvar="TFBENCH_COORDINATOR",
+        show_envvar=True,
+        help="On several machines: where worker 0 is; on TensorFlow each one, separated by commas.",
+    ),
+    click.option(
+        "--num-workers",
+        metavar="N",
+        type=_COUNT,
+        envvar="TFBENCH_NUM_WORKERS",
+        show_envvar=True,
+        help="On several machines: how many there are. Slurm, MPI and TF_CONFIG say it themselves.",
+    ),
+    click.option(
+        "--worker-index",
+        metavar="I",
+        type=click.IntRange(0, 4095),
+        envvar="TFBENCH_WORKER_INDEX",
+        show_envvar=True,
+        help="On several machines: which one this is, from 0.",
+    ),
+)
 
 
 @click.command("run", cls=GroupedCommand, short_help="Train and measure one recipe.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option("--resume", metavar="RUN", shell_complete=complete_run, help="Resume a run from its latest checkpoint.")
-@strategy_option
-@devices_option
-@worker_options
-@global_batch_size_option
-@click.option("--epochs", metavar="N", type=Number(), help="Passes over the training data.")
-@click.option("--steps", metavar="N", type=Number(), help="Stop after the warm-up and N more steps.")
-@click.option("--seconds", metavar="S", type=Number(), help="Stop after the warm-up and S more seconds.")
-@click.option("--seed", metavar="N", type=Number(), help="Of weights, data order and synthetic data.")
-@click.option("--snapshot-every", metavar="N", type=Number(), help="Keep a checkpoint to resume from every N epochs.")
+@arm_option
+@_worker_options
+@click.option("--epochs", metavar="N", type=float, help="Passes over the training data.")
+@click.option("--steps", metavar="N", type=float, help="Stop after the warm-up and N more steps.")
+@click.option("--seconds", metavar="S", type=float, help="Stop after the warm-up and S more seconds.")
+@click.option("--seed", metavar="N", type=float, help="Of weights, data order and synthetic data.")
+@click.option("--snapshot-every", metavar="N", type=float, help="Keep a checkpoint to resume from every N epochs.")
 @click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
 @click.option(
     "--price-per-hour",
     metavar="PRICE",
-    type=Number(),
+    type=float,
     envvar="TFBENCH_PRICE_PER_HOUR",
     show_envvar=True,
     help="Show what the run costs. Currency: [cost] in the recipe.",
@@ -71,10 +90,6 @@ def command(
     vary_seed: bool,
     verbose: bool,
     quiet: bool,
-    workers: int | None,
-    coordinator: str | None,
-    num_workers: int | None,
-    worker_index: int | None,
     measuring: Measuring,
     **direct: Any,
 ) -> "ExitCode":
@@ -109,14 +124,12 @@ def command(
     if verbose:
         require_absent("--verbose shows all there is", "quiet")
     plan = _read_repeats(repeats, until_precise, max_repeats, varies_seed=vary_seed)
-    request = _make_request(recipe, resume, direct, measuring, name=name)
-    request = with_workers(
-        request, workers=workers, coordinator=coordinator, num_workers=num_workers, worker_index=worker_index
-    )
+    workers = {option: direct.pop(option) for option in WORKER_PARAMETERS}
+    request = _with_workers(_make_request(recipe, resume, direct, measuring, name=name), **workers)
     if request.member:
         require_absent("over several machines a command makes one run", "repeats", "until_precise", "fast")
         if request.member.index:
-            return make_other_worker(request, measuring)
+            return _make_other_worker(request, measuring)
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
     runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
     if fast:
@@ -125,7 +138,7 @@ def command(
         return _make_repeats(request, plan, runs)
     outcome = runs.make(request)
     if runs.as_json:
-        echo_json(outcome.document(), f"The run is stored as {outcome.result.request.run_id}.")
+        echo_json(outcome.document())
     has_failed = outcome.result.status != "FINISHED"
     is_kept = outcome.tracked or runs.maker.tracker is None
     return exit_code(has_failed=has_failed, was_interrupted=outcome.was_interrupted and (has_failed or not is_kept))
@@ -155,16 +168,17 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
     """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
     from tfbench.report.run.repeats import repeats_document, repeats_section
     from tfbench.runs.repeats import repeat_run
+    from tfbench.runs.stored import run_of
 
     done = repeat_run(request, plan, runs.make_brief)
     console = runs.open_console()
     if done.series.outcomes and runs.detail != "quiet":
         console.show(["The last of them", ""], style="bold")
-        runs.show(done.series.outcomes[-1])
+        show_run(run_of(done.series.outcomes[-1], runs.maker.store), runs.open_console())
     console.show_sections([repeats_section(done.summary)])
     if runs.as_json:
         document = repeats_document(done.summary) | {"runs": [run.document() for run in done.series.outcomes]}
-        echo_json(document, f"The runs are stored as group {done.summary.group}.")
+        echo_json(document)
     return exit_code(has_failed=done.summary.num_failed > 0, was_interrupted=done.summary.was_interrupted)
 
 
@@ -199,3 +213,51 @@ def _make_request(
     if recipe:
         return measuring.make_request(recipe, direct, name=name)
     raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")
+
+
+def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
+    """Returns a request that says how many workers there are, and which of them is started here unless all are.
+
+    Args:
+        request: What is to be run.
+        given: What the options of `worker_options` were given.
+
+    Raises:
+        RecipeError: It is not said, one thing contradicts another, or there is one worker alone.
+        DeviceError: The batch does not divide among the workers.
+    """
+    import dataclasses
+
+    from tfbench.recipe.devices import require_usable
+    from tfbench.runs.launchers.ranks import GivenRank, find_rank
+
+    recipe = request.recipe
+    if recipe.distribution.strategy != "multi_worker":  # variables may stand, which are for all commands
+        require_absent(f"{recipe.distribution.strategy} has no workers, --strategy multi_worker has", *given)
+        return request
+    rank = GivenRank(**given)
+    number, member = find_rank(rank, recipe.distribution.num_workers, recipe.training.backend, os.environ)
+    distribution = dataclasses.replace(recipe.distribution, num_workers=number)
+    require_usable(distribution, recipe.training)
+    recipe = dataclasses.replace(recipe, distribution=distribution)
+    return dataclasses.replace(request, recipe=recipe, member=member)
+
+
+def _make_other_worker(request: "RunRequest", measuring: Measuring) -> "ExitCode":
+    """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
+    from tfbench.records.members import member_path
+    from tfbench.records.observer import Observer
+    from tfbench.runs.maker import RunMaker, choose_place
+
+    store, index = measuring.store, request.member.index if request.member else 0
+    maker = RunMaker(store, choose_place(store, tracking_uri=None, experiment=None), None)
+    outcome = maker.make(request, Observer(), measuring.limits)
+    status, end, num_workers = outcome.result.status, outcome.result.exit, request.recipe.distribution.num_workers
+    reason, journal = end.reason if end else "", member_path(store.journal_path(request.run_id), index)
+    if measuring.as_json:
+        document = {"worker_index": index, "num_workers": num_workers, "status": status, "reason": reason}
+        echo_json(document | {"journal": str(journal)})
+    else:
+        echo_lines([f"worker {index} of {num_workers}: {status}{reason and f': {reason}'}. Its journal: {journal}"])
+    has_failed = status != "FINISHED"
+    return exit_code(has_failed=has_failed, was_interrupted=has_failed and outcome.was_interrupted)

@@ -1,16 +1,14 @@
 """`tfbench runs`: what was made, and what it is called."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tfbench.cli._completion import complete_run
+from tfbench.cli._measuring import show_run
 from tfbench.cli._options import format_option, require_absent, store_option
 from tfbench.cli._output import echo_drawn, echo_json, echo_lines, text_width
-from tfbench.cli._runs import show_run
 from tfbench.cli._settings import read_machines
-from tfbench.cli._store import open_store
 from tfbench.cli.compare import show_compared
 from tfbench.errors import UnknownNameError
 from tfbench.records.history import STATUSES
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 @store_option
 @format_option
 def command(
-    run: str | None, recipe: str | None, status: str | None, limit: int, store_root: Path, output_format: str
+    run: str | None, recipe: str | None, status: str | None, limit: int, store: "Store", output_format: str
 ) -> None:
     """List past runs, sweeps, repeats and profiles, newest first; or show all there is of one RUN.
 
@@ -42,10 +40,10 @@ def command(
     tfbench runs --recipe mnist_mlp --status failed
     tfbench runs --limit 1000 --format json
     """
-    from tfbench.report.history import history_lines
+    from tfbench.report.history import history_section
+    from tfbench.report.table import text
     from tfbench.sweeps.history import list_history
 
-    store = open_store(store_root)
     if run:
         require_absent("RUN names one", "recipe", "status", "limit")
         _show(store, run, output_format)
@@ -58,7 +56,7 @@ def command(
         click.echo(f"Store {store.root} holds {'none of these' if recipe or status else 'no runs'}.")
         click.echo(f"`{store.command('sweep', '--quick')}` makes some; --store names another store.")
         return
-    echo_lines(history_lines(found[:limit], text_width()))
+    echo_lines(text([history_section(found[:limit])], text_width()))
     if len(found) > limit:
         click.echo(f"and {len(found) - limit} more: --limit {len(found)} shows them.")
 
@@ -81,7 +79,7 @@ def _show(store: "Store", token: str, output_format: str) -> None:
             echo_lines(["", "Its runs:", *(f"  {head.run_id}  {head.name}" for head in members)])
         return
     if output_format == "json":
-        echo_json(found.document(), "The run is still in the store.")
+        echo_json(found.document())
         return
     kind = ProfileConsole if found.result.request.profile else RunConsole
     server, console = server_of(store.read_state(found.run_id), store), open_console(stderr=False)

@@ -1,18 +1,16 @@
 """`tfbench scale`: what more devices give, in each mode of sharing the work, and what they cost."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_modes, complete_recipe
+from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import GroupedCommand, global_batch_size_option, plan_options, require_absent
 from tfbench.cli._sweeping import make_sweep
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
-
-_SECONDS = 5.0
 
 
 @click.command(cls=GroupedCommand, short_help="Find out whether more devices help.")
@@ -24,7 +22,6 @@ _SECONDS = 5.0
     "--modes",
     metavar="MODE,...",
     default="data",
-    shell_complete=complete_modes,
     help="How devices share the work. data: one replica per device. workers: one process per device. model: cut "
     "weights. hybrid: both.",
 )
@@ -34,7 +31,7 @@ _SECONDS = 5.0
 )
 @global_batch_size_option
 @click.option("--per-replica-batch-size", metavar="N", type=int, help="With --weak. [default: the recipe's batch]")
-@plan_options(seconds=_SECONDS)
+@plan_options(seconds=5)
 @measures
 def command(
     recipe: str,
@@ -44,11 +41,10 @@ def command(
     devices: str | None,
     global_batch_size: float | None,
     per_replica_batch_size: int | None,
-    repeats: int,
-    seconds: float | None,
-    time_budget: float | None,
+    seconds: float,
     dry_run: bool,
     measuring: Measuring,
+    **planning: Any,
 ) -> "ExitCode":
     """Find out whether RECIPE trains faster on more devices.
 
@@ -78,7 +74,6 @@ def command(
         require_absent("--weak keeps --per-replica-batch-size", "global_batch_size")
     batch = per_replica_batch_size if global_batch_size is None else global_batch_size
     counts, chosen = parse_replicas(replicas), parse_modes(modes)
-    seconds = _SECONDS if seconds is None else seconds
     request = measuring.make_request(recipe, {"global_batch_size": batch}, steady_seconds=seconds)
     training = request.recipe.training
     plan = plan_scaling(
@@ -86,9 +81,8 @@ def command(
         counts,
         choose_kind(devices, counts, 0 if devices == "cpu" else count_gpus(training.backend), training.backend),
         modes=chosen,
-        num_rounds=repeats,
         per_replica_batch_size=None if is_strong else training.global_batch_size,
-        time_budget_seconds=time_budget,
+        **planning,
         **measuring.plan_limits,
     )
     return make_sweep(new_sweep(measuring.store, plan), measuring, dry_run=dry_run)

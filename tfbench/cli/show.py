@@ -1,7 +1,6 @@
 """`tfbench show`: a recipe's network layer by layer, the recipe itself, or what was in effect in a run."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,17 +8,16 @@ from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._options import (
     allow_code_option,
     format_option,
-    load_named_recipe,
     require_absent,
     set_option,
     store_option,
 )
-from tfbench.cli._output import echo_json, echo_lines, terminal_width, waiting
-from tfbench.cli._store import load_run, open_store
+from tfbench.cli._output import echo_json, echo_sections, terminal_width, waiting
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
     from tfbench.records.model_table import ModelTable
+    from tfbench.store.store import Store
 
 _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
 
@@ -37,10 +35,10 @@ _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and 
 def command(
     recipe: str | None,
     run: str | None,
-    overrides: tuple[str, ...],
+    overrides: "dict[str, Any]",
     allows_code: bool,
     as_toml: bool,
-    store_root: Path,
+    store: "Store",
     output_format: str,
 ) -> None:
     """Print a recipe's network: for each layer its outputs, weights, input and floating-point operations.
@@ -62,18 +60,19 @@ def command(
     """
     if run is not None:
         require_absent("--effective shows a run as it was", "recipe", "overrides", "allows_code", "as_toml")
-        _show_effective(run, store_root, output_format)
+        _show_effective(run, store, output_format)
         return
     if recipe is None:
         raise click.UsageError(
             "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run."
         )
-    require_absent("only --effective looks for runs", "store_root")
+    require_absent("only --effective looks for runs", "store")
     if as_toml and output_format == "json":
         raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
+    from tfbench.recipe.files import find_recipe, load_recipe
     from tfbench.recipe.registry import is_code
 
-    resolved = load_named_recipe(recipe, overrides)
+    resolved = load_recipe(find_recipe(recipe), overrides)
     if as_toml:
         from tfbench.recipe.tables import to_tables
         from tfbench.recipe.toml_text import format_toml
@@ -85,14 +84,14 @@ def command(
         _show_layers(resolved, _ask_for_table(resolved, allows_code=allows_code or is_code(recipe)), output_format)
 
 
-def _show_effective(run: str, store_root: Path, output_format: str) -> None:
+def _show_effective(run: str, store: "Store", output_format: str) -> None:
     from tfbench.analysis.run.effective import list_effective
     from tfbench.report.document import to_plain
     from tfbench.report.run.costs import energy_document, source_section
     from tfbench.report.run.effective import effective_section
-    from tfbench.report.table import text
+    from tfbench.runs.stored import read_stored
 
-    result = load_run(open_store(store_root), run)
+    result = read_stored(store, run).result
     values = list_effective(result)
     if output_format == "json":
         request = result.request
@@ -100,7 +99,7 @@ def _show_effective(run: str, store_root: Path, output_format: str) -> None:
         echo_json({"id": request.run_id, "name": request.name, "settings": settings, "energy": energy_document(result)})
         return
     sections = [effective_section(result, values), *([source] if (source := source_section(result)) else [])]
-    echo_lines(text(sections, terminal_width()))
+    echo_sections(sections, terminal_width())
 
 
 def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
@@ -126,11 +125,10 @@ def _show_layers(recipe: "Recipe", table: "ModelTable", output_format: str) -> N
         echo_json(to_plain(table) | {"name": recipe.name, "recipe": to_tables(recipe)})
         return
     from tfbench.report.run.layer_table import model_sections
-    from tfbench.report.table import text
 
     data = registry.load("datasets", recipe.dataset.name)
     spec = data.describe(data.Config(**recipe.dataset.options))
-    echo_lines(text(model_sections(recipe, spec, table), terminal_width()))
+    echo_sections(model_sections(recipe, spec, table), terminal_width())
 
 
 def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":

@@ -8,8 +8,7 @@ import click
 from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import GroupedCommand, arm_options, is_given, plan_options, require_absent, stack
-from tfbench.cli._output import echo_json, exit_code
-from tfbench.cli._runs import open_maker
+from tfbench.cli._output import echo_json, exit_code, require_free
 from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
 from tfbench.cli._units import FILE
@@ -18,15 +17,14 @@ if TYPE_CHECKING:
     from tfbench.errors import ExitCode
     from tfbench.sweeps.sweep import Planned
 
-_SECONDS = 5.0
 _QUICK_SECONDS = 0.5
 _QUICK_RECIPE = "mnist_hidden100_mlp"
 _QUICK_VARIATION = "training.global_batch_size=32,512"
-_QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
+_QUICK_VALUES = {"dataset.data": "synthetic", "measurement.checks": False}
 # Parameters that plan a sweep.
 _PLANNING = (
-    *("recipe", "variations", "arms", "aa", "refine", "step", "repeats", "seconds", "full", "quick", "time_budget"),
-    *("backend", "data", "data_dir", "overrides", "run_timeout", "memory_limit"),
+    *("recipe", "variations", "arms", "aa", "refine", "step", "num_rounds", "seconds", "full", "quick"),
+    *("backend", "data", "data_dir", "overrides", "time_budget_seconds", "run_timeout_seconds", "memory_limit_bytes"),
 )
 
 _cluster_options = stack(
@@ -43,7 +41,7 @@ _cluster_options = stack(
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @arm_options()
 @click.option("--aa", is_flag=True, help="Run each arm against itself: what differs by chance alone?")
-@plan_options(seconds=_SECONDS)
+@plan_options(seconds=5)
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
 @click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about two minutes.")
 @click.option(
@@ -53,7 +51,7 @@ _cluster_options = stack(
 @measures
 def command(
     recipe: str | None,
-    seconds: float | None,
+    seconds: float,
     full: bool,
     quick: bool,
     resume: str | None,
@@ -119,18 +117,17 @@ def command(
         return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
     if quick:
         recipe, planning["variations"] = recipe or _QUICK_RECIPE, planning["variations"] or (_QUICK_VARIATION,)
-        measuring = measuring._replace(overrides=(*_QUICK_VALUES, *measuring.overrides))
+        measuring = measuring._replace(overrides=_QUICK_VALUES | measuring.overrides)
+        seconds = seconds if is_given("seconds") else _QUICK_SECONDS
     if recipe is None:
         raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none.")
     if full:
         require_absent("--full trains to the recipe's epochs", "seconds")
-    elif seconds is None:
-        seconds = _QUICK_SECONDS if quick else _SECONDS
     if ray or plan_path:
-        require_absent("on other machines there is no end of time and no next value", "time_budget", "refine")
+        require_absent("on other machines there is no end of time and no next value", "time_budget_seconds", "refine")
         if not planning["arms"]:
             raise click.UsageError("Missing option '--arm': what other machines have to compare is not known here.")
-    request = measuring.make_request(recipe, steady_seconds=seconds)
+    request = measuring.make_request(recipe, steady_seconds=None if full else seconds)
     plan = make_plan(request, measuring, **planning, names_machines=bool(ray or plan_path))
     planned = new_sweep(measuring.store, plan)
     if plan_path and not dry_run:
@@ -140,13 +137,11 @@ def command(
 
 def _write_plan(planned: "Planned", path: Path, measuring: Measuring, *, replaces: bool) -> "ExitCode":
     """Writes a plan's file, and begins the sweep's record; nothing is measured."""
-    from tfbench.errors import ExitCode, TrackingError
-    from tfbench.records.whole_files import is_stream
+    from tfbench.errors import ExitCode
     from tfbench.sweeps.tasks import list_tasks, write_plan_file
 
     plan, store = planned.plan, measuring.store
-    if path.exists() and not (replaces or is_stream(path)):
-        raise TrackingError(f"{path}: is there already. Use --force to overwrite it, or another file for --plan.")
+    require_free(path, force=replaces, what="another file for --plan")
     write_plan_file(plan, path)
     with planned.log:
         tasks = list_tasks(plan)
@@ -167,7 +162,7 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring, *, replace
     )
     if measuring.as_json:
         document = {"id": plan.sweep_id, "plan": str(path), "num_tasks": len(tasks)}
-        echo_json(document, f"The plan is written to {path}.")
+        echo_json(document)
     return ExitCode.DONE
 
 
@@ -182,16 +177,16 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
     plan = read_plan_file(path)
     sweep.require_allowed_again(plan, allows_code=measuring.allows_code)
     task = find_task(plan, number)
-    has_own = is_given(click.get_current_context(), "data_dir")  # which wins over the plan's, and that over settings
+    has_own = is_given("data_dir")  # which wins over the plan's, and that over settings
     data_dir = measuring.data_dir if has_own or not plan.data_dir else None
     end = sweep.make_task(
         plan,
         task,
-        open_maker(measuring._replace(no_mlflow=True)),
+        measuring._replace(no_mlflow=True).open_maker(),
         SweepConsole(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.cells)),
         str(data_dir.absolute()) if data_dir else None,
     )
     if measuring.as_json:
         document = {"id": plan.sweep_id, "task": number, "num_left": end.num_left, "num_failed": end.num_failed}
-        echo_json(document, f"The runs are in {measuring.store_root}.")
+        echo_json(document)
     return exit_code(has_failed=end.num_failed > 0, was_interrupted=end.was_interrupted)

@@ -2,21 +2,18 @@
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tfbench.cli._completion import complete_sweep
-from tfbench.cli._options import named_uri_option, require_absent, store_option
+from tfbench.cli._options import asked_uri_option, require_absent, store_option
 from tfbench.cli._output import echo_lines, waiting
-from tfbench.cli._store import make_tracker, open_store, warn_of_unreadable_lines
+from tfbench.cli._store import make_tracker, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
     from tfbench.tracking.mlflow_view import View
-
-Place = tuple[str, int | None]  # address and port to listen on; None: any that is free
 
 _LOADED_RUNS = 100  # at a time, by MLflow's page
 
@@ -31,17 +28,15 @@ _LOADED_RUNS = 100  # at a time, by MLflow's page
 )
 @click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
 @click.option("--sweep", metavar="ID", shell_complete=complete_sweep, help="Open the view of a sweep, or of @last.")
-@click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser, too.")
-@named_uri_option
+@asked_uri_option
 @store_option
 def command(
     port: int | None,
     host: str,
     experiment: str | None,
     sweep: str | None,
-    opens_browser: bool,
-    named_uri: str | None,
-    store_root: Path,
+    tracking_uri: str | None,
+    store: "Store",
 ) -> None:
     """Look at the runs in MLflow: speed by network size and batch size.
 
@@ -51,23 +46,27 @@ def command(
 
     \b
     tfbench ui
-    tfbench ui --sweep @last --open
+    tfbench ui --sweep @last
     tfbench ui --port 8080 --store results/mlruns
     tfbench ui --host 0.0.0.0
     """
     from tfbench.store.store import DEFAULT_EXPERIMENT
     from tfbench.tracking.mlflow_view import OVERVIEW
 
-    store = open_store(store_root)
     if sweep is None:
-        experiment_id = _find_experiment(store, experiment or DEFAULT_EXPERIMENT)
-        _serve(store, (host, port), OVERVIEW, experiment_id, opens_browser)
+        _serve(store, host, port, OVERVIEW, _find_experiment(store, experiment or DEFAULT_EXPERIMENT))
         return
     require_absent("--sweep opens the experiment of its runs", "experiment")
-    _show_sweep(store, sweep, (host, port), opens_browser, named_uri)
+    view, experiment_id, server = _find_view(store, sweep, tracking_uri)
+    if server:
+        click.echo(f"The sweep is tracked at {server}: nothing is started here.", err=True)
+        click.echo(view.url(server, experiment_id))
+    else:
+        _serve(store, host, port, view, experiment_id)
 
 
-def _show_sweep(store: "Store", token: str, place: Place, opens_browser: bool, named: str | None) -> None:
+def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, str, str | None]":
+    """Returns the view of a sweep, its experiment, and the server that has them; None: the store's own database."""
     from tfbench.errors import TrackingError
     from tfbench.report.run.sections import bring_it_there
     from tfbench.store.sweep_log import find_sweep, read_sweep
@@ -83,55 +82,42 @@ def _show_sweep(store: "Store", token: str, place: Place, opens_browser: bool, n
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:
-        click.echo(
-            f"Warning: {shown.num_missing} runs of it are not in MLflow; "
-            f"`{bring_it_there(store.root, elsewhere)}` brings them there.",
-            err=True,
-        )
+        there = bring_it_there(store.root, elsewhere)
+        _say(f"Warning: {shown.num_missing} runs of it are not in MLflow; `{there}` brings them there.")
     if shown.elsewhere:
-        click.echo(f"Warning: {shown.elsewhere} runs of it are tracked in another place than these.", err=True)
+        _say(f"Warning: {shown.elsewhere} runs of it are tracked in another place than these.")
     if shown.num_runs > _LOADED_RUNS:
-        click.echo(
-            f'It has {shown.num_runs} runs. MLflow loads {_LOADED_RUNS} at a time: "Load more" is below the list.',
-            err=True,
-        )
-    if elsewhere is None:
-        _serve(store, place, view, shown.experiment_id, opens_browser)
-    elif is_server(shown.tracking_uri):
-        url = view.url(uri, shown.experiment_id)
-        click.echo(f"Sweep {plan.sweep_id} is tracked at {uri}: nothing is started here.", err=True)
-        click.echo(url)
-        if opens_browser:
-            click.launch(url)
-    else:
+        more = f'MLflow loads {_LOADED_RUNS} at a time: "Load more" is below the list.'
+        _say(f"It has {shown.num_runs} runs. {more}")
+    if elsewhere and not is_server(shown.tracking_uri):
         path = view.url("", shown.experiment_id)
         raise TrackingError(
             f"sweep {plan.sweep_id} is tracked in {uri}, not in the store's own database, and its view is written "
             f"there. Serve it with `mlflow server --backend-store-uri {uri}`, and open {path} there."
         )
+    return view, shown.experiment_id, elsewhere
 
 
-def _serve(store: "Store", place: Place, view: "View", experiment_id: str, opens_browser: bool) -> None:
+def _serve(store: "Store", host: str, port: int | None, view: "View", experiment_id: str) -> None:
     from tfbench.errors import TrackingError
     from tfbench.tracking import server
 
-    host = place[0]
     try:
-        port = server.choose_port(place[1], host)
-        click.echo(f"Starting MLflow on {store.database} ...", err=True)
+        port = server.choose_port(port, host)
+        _say(f"Starting MLflow on {store.database} ...")
         with contextlib.ExitStack() as stack:
             with waiting("waiting for MLflow"):
                 process = stack.enter_context(server.serve(store, port, host))
-            url = view.url(f"http://{server.public_name(host)}:{port}", experiment_id)
-            click.echo(url)
-            echo_lines(_describe_way(host, port), err=True)
-            click.echo("Ctrl-C ends it.", err=True)
-            if opens_browser:
-                click.launch(url)
+            click.echo(view.url(f"http://{server.public_name(host)}:{port}", experiment_id))
+            _say(*_describe_way(host, port), "Ctrl-C ends it.")
             process.wait()  # ends by itself only if something is wrong
             raise TrackingError("MLflow's server has ended. Its database may have been moved or removed; try again.")
     except KeyboardInterrupt:
-        click.echo("", err=True)
+        _say("")
+
+
+def _say(*lines: str) -> None:
+    echo_lines(lines, err=True)
 
 
 def _describe_way(host: str, port: int) -> "Iterator[str]":

@@ -1,9 +1,11 @@
 """`tfbench validate`: every problem of every recipe named."""
 
+from typing import Any
+
 import click
 
 from tfbench.cli._completion import complete_recipe
-from tfbench.cli._options import allow_code_option, backend_option, format_option, load_named_recipe, set_option
+from tfbench.cli._options import allow_code_option, backend_option, format_option, set_option
 from tfbench.cli._output import echo_json, echo_lines, is_terminal, text_width
 from tfbench.errors import ExitCode, TfbenchError
 from tfbench.wording import LONGEST_LINE, shorten_lines
@@ -18,7 +20,7 @@ from tfbench.wording import LONGEST_LINE, shorten_lines
 def command(
     recipes: tuple[str, ...],
     backend: str | None,
-    overrides: tuple[str, ...],
+    overrides: dict[str, Any],
     allows_code: bool,
     output_format: str,
 ) -> ExitCode:
@@ -35,7 +37,7 @@ def command(
     tfbench validate recipes/*.toml --backend jax
     """
     if backend:
-        overrides = (*overrides, f"training.backend={backend}")
+        overrides |= {"training.backend": backend}
     problems = {recipe: _find_problems(recipe, overrides, allows_code=allows_code) for recipe in recipes}
     if output_format == "json":
         found = [{"name": name, "ok": not listed, "problems": listed} for name, listed in problems.items()]
@@ -49,12 +51,13 @@ def command(
     return ExitCode.USAGE if any(problems.values()) else ExitCode.DONE
 
 
-def _find_problems(name: str, overrides: tuple[str, ...], *, allows_code: bool) -> list[str]:
+def _find_problems(name: str, overrides: dict[str, Any], *, allows_code: bool) -> list[str]:
+    from tfbench.recipe.files import find_recipe, load_recipe
     from tfbench.runs.requests import new_request
     from tfbench.sweeps.plan import own_arm, plan_sweep
 
     try:
-        recipe = load_named_recipe(name, overrides)
+        recipe = load_recipe(find_recipe(name), overrides)
     except TfbenchError as error:
         return shorten_lines(str(error)).splitlines()
     try:

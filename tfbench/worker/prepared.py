@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,7 +28,6 @@ from tfbench.worker.alike import require_alike
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.model_summary import require_apart, summarize_model
-from tfbench.worker.name_counts import names_from, read_name_counts
 from tfbench.worker.process_settings import import_keras, set_process_wide
 
 SHARED_MACHINE = (
@@ -51,9 +49,6 @@ class Prepared:
     shares_machine: bool  # another run was measuring here already
     memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
     gpu_addresses: tuple[str, ...]  # on the bus, of those that the process sees
-    build_again: Callable[
-        [], Any
-    ]  # the same model once more, compiled, for one device, outside of the strategy's scope
 
     @property
     def training(self) -> TrainingConfig:
@@ -148,7 +143,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
     for note in splits.notes:
         journal.append("note", text=note)
-    backend.require_readable(splits)
     if training.data_on_device:
         resident_samples.require_in_memory(splits)
     misfits = conflicts.find_misfits(splits.spec, recipe.dataset.name, training)
@@ -158,13 +152,15 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     memory_before_model = read_memory()
     ledger.switch("model")
     journal.append("stage", name="building the model")
-    name_counts = read_name_counts()
-    build = functools.partial(
-        build_compiled_model, recipe.model, training, splits.spec, allows_code=request.allows_code, splits=splits
-    )
     with resolved.scope(), _notices_recorded(journal):
-        model = build(given=request.overrides)
-        num_replicas = backend.count_replicas()
+        model = build_compiled_model(
+            recipe.model,
+            training,
+            splits.spec,
+            allows_code=request.allows_code,
+            splits=splits,
+            given=request.overrides,
+        )
         resolved = backend.lay_out(resolved, recipe.distribution, model)
         if training.data_on_device:
             resident_samples.require_plain_fit(model)
@@ -172,12 +168,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
             require_apart(model, splits)
         if request.resume:
             snapshots.resume_training(model, request.resume)
-
-    def build_again() -> Any:
-        with warnings.catch_warnings(), names_from(name_counts):
-            warnings.simplefilter("ignore", Notice)  # given once already
-            return build(num_replicas=num_replicas, beside=model)
-
     settings = dataclasses.replace(backend.read_settings(model, training), framework_variables=variables)
     prepared = Prepared(
         request=request,
@@ -190,7 +180,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         shares_machine=_shares_machine(request),
         memory_before_model=memory_before_model,
         gpu_addresses=settings.gpu_addresses,
-        build_again=build_again,
     )
     environment = backend.collect_environment()
     journal.append(

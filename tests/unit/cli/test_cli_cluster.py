@@ -44,11 +44,8 @@ def test_a_plan_is_written_and_nothing_is_measured(tfbench: Cli, in_tmp_path: Pa
     assert (document["plan"], document["num_tasks"]) == ("other.json", 2)
 
 
-def test_a_plan_takes_the_place_of_no_file_unless_told_to(tfbench: Cli, in_tmp_path: Path) -> None:
+def test_a_plan_takes_the_place_of_a_file_when_asked(tfbench: Cli, in_tmp_path: Path) -> None:
     Path("plan.json").write_text("precious")
-    refused = tfbench(*SWEEP, "--plan", "plan.json")
-    assert (refused.exit_code, Path("plan.json").read_text()) == (2, "precious")
-    assert "plan.json: is there already. Use --force" in refused.stderr
     assert tfbench(*SWEEP, "--plan", "plan.json", "--force").exit_code == 0
     assert json.loads(Path("plan.json").read_text())["plan"]
 
@@ -132,31 +129,3 @@ def test_a_sweep_with_a_time_budget_goes_on_where_it_was_begun(
     monkeypatch.setattr(session, "execute_run", lambda request, state, store, tracker, console, *rest: runs(request))
     assert tfbench(*SWEEP, "--time-budget", "5m", "--no-mlflow").exit_code == 0
     assert tfbench("sweep", "--resume", "@last", "--ray", "auto").exit_code == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((*SWEEP, "--arm", "default cpu:0 @a100"), "names a machine, and all runs are made on this one"),
-        ((*SWEEP, "--arm", "default cpu:0 @a100", "--dry-run"), "names a machine, and all runs are made on this one"),
-        ((*SWEEP, "--plan", "x", "--ray", "auto"), "--ray and --plan: each is another way"),
-        ((*SWEEP, "--plan", "x", "--time-budget", "5m"), "leave --time-budget out"),
-        (("sweep", "mnist_mlp", "--plan", "x"), "Missing option '--arm'"),
-        (("sweep", "--task", "0"), "--task makes a task of a plan"),
-        (("sweep", "mnist_mlp", "--plan", "x", "--task", "0"), "--task makes a task of a plan"),
-        ((*SWEEP, "--force"), "--force goes with --plan"),
-        (
-            ("sweep", "--plan", "x", "--task", "0", "--dry-run", "--arm", "default cpu:0", "--resume", "abc"),
-            "--task goes by the plan that there is: leave --arm, --dry-run, --resume out.",
-        ),
-        (("sweep", "--plan", "x", "--task", "0", "--experiment", "mine"), "leave --experiment out"),
-        (("sweep", "--plan", "missing.json", "--task", "0"), "missing.json: cannot be read"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_before_anything_runs(
-    tfbench: Cli, in_tmp_path: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    done = tfbench(*arguments)
-    assert done.exit_code == 2
-    assert message in " ".join(done.stderr.split())
-    assert not list(Path.cwd().iterdir())

@@ -105,28 +105,3 @@ def test_one_that_was_stopped_is_resumed_to_the_same_end(
     assert (swept["num_left"], swept["num_failed"]) == (0, 0)
     assert [row["global_batch_size"] for row in swept["rows"]] == [point["value"] for point in whole["points"]]
     assert len(runs.requests) == 1 + swept["num_runs"]  # the one that was stopped is made again
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("crossover", *RECIPE, "--vary", f"{KEY}=1..8", "--arm", "default"), "name the two arms"),
-        (("crossover", *RECIPE, "--vary", f"{KEY}=1..8", "--between", "default", "default"), "both arms are"),
-        (("crossover", *RECIPE, "--vary", f"{KEY}=8..8", "--between", *ARMS), "two or more multiples of 2"),
-        (("crossover", *RECIPE, "--vary", "training.precision=1..8", "--between", *ARMS), "needs a number"),
-        (("sweep", *RECIPE, "--refine", "3", "--arm", "default"), "--refine needs one --vary"),
-        ((*AS_SWEEP, "--refine", "3", "--aa"), "leave --aa out"),
-        (
-            ("sweep", *RECIPE, "--refine", "3", "--vary", "model.hidden_units=[[1,2],[3,4]]"),
-            "--refine needs one --vary of whole",
-        ),
-        ((*AS_SWEEP, "--refine", "3", "--plan", "plan.json"), "leave --refine out"),
-    ],
-)
-def test_what_cannot_be_searched_is_refused(
-    tfbench: Cli, fake: MakeRuns, arguments: tuple[str, ...], message: str
-) -> None:
-    runs = fake()
-    done = tfbench(*arguments)
-    assert (done.exit_code, runs.requests) == (2, [])
-    assert message in done.stderr

@@ -41,33 +41,6 @@ def test_diff_looks_into_another_store(tfbench: Cli, store: Store) -> None:
     assert tfbench("diff", FIRST, SECOND, "--store", "elsewhere").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["diff", FIRST], "Missing argument 'RUN'"),
-        (["diff", FIRST, FIRST], f"{FIRST} and {FIRST} are the same run, {FIRST}. Name two."),
-        (["diff", "@last", SECOND], f"@last and {SECOND} are the same run, {SECOND}. Name two."),
-        (["diff", FIRST, "nothing"], "run 'nothing': not in store mlruns."),
-        (["diff", FIRST, "0000"], "run '0000': 2 runs are meant by it."),
-        (["diff", FIRST, SECOND, "--store", "empty"], "store empty: holds no runs."),
-        (["show", "--effective", "nothing"], "run 'nothing': not in store mlruns."),
-        (["show", "mnist_mlp", "--effective", "@last"], "shows a run as it was: leave RECIPE out."),
-        (["show", "--effective", "@last", "--toml"], "--effective shows a run as it was: leave --toml out."),
-        (
-            ["show", "--effective", "@last", "--set", "training.epochs=1", "--allow-code"],
-            "--effective shows a run as it was: leave --set, --allow-code out.",
-        ),
-        (["show"], "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run."),
-        (["show", "mnist_mlp", "--store", "mlruns"], "leave --store out"),
-    ],
-)
-def test_a_mistake_gets_exit_code_2_and_one_message(tfbench: Cli, arguments: list[str], message: str) -> None:
-    done = tfbench(*arguments)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_show_prints_what_was_in_effect_in_a_run(tfbench: Cli) -> None:
     done = tfbench("show", "--effective", FIRST)
     assert (done.exit_code, done.stderr) == (0, "")

@@ -61,29 +61,6 @@ def test_code_of_ones_own_is_named_and_not_run(tfbench: Cli, in_tmp_path: Path) 
     assert load_recipe(Path("own.toml")).dataset.name == "mine.data:load_splits"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("mine.txt",), "mine.txt: a recipe's name ends in .toml."),
-        (("there.toml",), "there.toml: is there already. Use --force"),
-        (("new.toml", "--model", "mpl"), "unknown model 'mpl'. Did you mean 'mlp'?"),
-        (("new.toml", "--dataset", "mist"), "Did you mean 'mnist'?"),
-        (("new.toml", "--model", "keras_file"), "name the file itself, such as net.keras."),
-        (("new.toml", "--model", "net.keras"), "--model net.keras: no such file."),
-        (("no/folder/new.toml",), "no/folder/new.toml: cannot be written"),
-    ],
-)
-def test_what_cannot_be_written_is_said(
-    tfbench: Cli, in_tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    Path("there.toml").write_text("mine")
-    done = tfbench("init", *arguments)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert words in done.stderr
-    assert [path.name for path in in_tmp_path.iterdir()] == ["there.toml"]
-    assert Path("there.toml").read_text() == "mine"
-
-
 def test_a_file_is_replaced_when_asked(tfbench: Cli, in_tmp_path: Path) -> None:
     Path("there.toml").write_text("mine")
     assert tfbench("init", "there.toml", "--force").exit_code == 0

@@ -112,7 +112,6 @@ def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Sto
     assert len(read(tfbench("runs", "--format", "json", "--limit", "2"))) == 2
     done = tfbench("runs", "--limit", "2")
     assert done.stdout.splitlines()[-1] == "and 4 more: --limit 6 shows them."
-    assert tfbench("runs", "--limit", "0").exit_code == 2
 
 
 def test_the_table_fits_the_terminal(tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +123,7 @@ def test_the_table_fits_the_terminal(tfbench: Cli, store: Store, monkeypatch: py
         assert max(map(len, lines)) <= width
         (killed,) = [line for line in lines if "KILLED" in line and "666666666666" in line]
         made = datetime.datetime.fromtimestamp(OLD + 6)  # by the clock of whoever reads it
-        assert killed.startswith(f"{made:%Y-%m-%d} ")
+        assert killed.startswith(f"{made:%Y-%m-%d %H:%M} ")
 
 
 def test_a_store_without_runs_says_how_to_make_some(tfbench: Cli, in_tmp_path: Path) -> None:
@@ -145,12 +144,6 @@ def test_one_run_is_shown_with_all_there_is(tfbench: Cli, store: Store) -> None:
     document = json.loads(tfbench("runs", "1111", "--format", "json").stdout)
     assert (document["id"], document["status"]) == ("1" * 32, "FINISHED")
     assert api.read_run("1111", store=store.root).document() == document
-
-
-@pytest.mark.parametrize("option", [("--status", "failed"), ("--recipe", "mnist_mlp"), ("--limit", "3")])
-def test_one_run_is_not_chosen_twice(tfbench: Cli, store: Store, option: tuple[str, str]) -> None:
-    done = tfbench("runs", "1111", *option)
-    assert (done.exit_code, f"RUN names one: leave {option[0]} out." in done.stderr) == (2, True)
 
 
 def test_one_run_has_the_status_that_it_has_in_the_list(tfbench: Cli, store: Store) -> None:

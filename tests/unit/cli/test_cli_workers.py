@@ -50,26 +50,6 @@ def test_the_number_of_workers_is_in_the_recipe_whoever_said_it(
     assert [request.member and request.member.addresses for request in asked] == [None, None, ("a:1",)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "strategy", "what"),
-    [
-        (("--coordinator", "a:5"), "mirrored", "--strategy multi_worker has: leave --coordinator out"),
-        (("--workers", "2"), "mirrored", "--strategy multi_worker has: leave --workers out"),
-        ((), "multi_worker", "--workers N starts them on this machine"),
-        (("--workers", "3"), "multi_worker", "training.global_batch_size: must be divisible by num_replicas"),
-        ((*SECOND, "--repeats", "3"), "multi_worker", "over several machines a command makes one run"),
-        ((*SECOND, "--fast"), "multi_worker", "over several machines a command makes one run"),
-    ],
-)
-def test_what_cannot_be_is_said(
-    run: Cli, asked: list[RunRequest], arguments: tuple[str, ...], strategy: str, what: str
-) -> None:
-    result = run(*arguments, "--devices", "cpu:0", strategy=strategy)
-    assert result.exit_code == 2
-    assert what in " ".join(result.stderr.split())
-    assert asked == []
-
-
 @pytest.mark.parametrize(("fate", "code"), [("finish", 0), ("fail", 1)])
 def test_another_worker_than_the_first_says_what_came_of_its_part(
     run: Cli, monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path, fate: str, code: int

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from builders import build_recipe, build_request
+from tfbench import backends
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError, Notice, RecipeError
 from tfbench.recipe import conflicts
@@ -117,7 +118,17 @@ def test_a_function_that_sets_a_seed_is_reported() -> None:
     assert any("--seed and --vary-seed do not change its initial weights" in str(one.message) for one in caught)
 
 
-def test_a_compiled_network_keeps_its_training() -> None:
+def test_a_file_is_imported_by_its_path_and_does_not_see_the_processs_arguments() -> None:
+    Path("sub").mkdir()
+    Path("sub/json.py").write_text(f"import argparse\nargparse.ArgumentParser().parse_args()\n{NET}", encoding="utf-8")
+    config = ModelConfig(name=f"{Path.cwd()}/sub/json.py:build_model", options={"width": 6})
+    before = list(sys.argv)
+    with pytest.warns(Notice):
+        assert compiled_model.build_model(config, SPEC, allows_code=True).count_params() == 4 * 6 + 6 + 6 * 3 + 3
+    assert sys.argv == before
+
+
+def test_a_compiled_network_keeps_its_training(monkeypatch: pytest.MonkeyPatch) -> None:
     code = """
 import keras
 
@@ -140,8 +151,9 @@ def build_model():
     assert message.startswith("training.optimizer.momentum: the network comes compiled, and trains with its own")
     Path("clips.py").write_text(code.replace("AdamW(0.5)", "AdamW(clipnorm=0.5)"), encoding="utf-8")
     clips = ModelConfig(name="clips.py:build_model")
+    monkeypatch.setattr(backends.current(), "count_replicas", lambda: 2)
     with pytest.warns(Notice):
-        message = refusal(compiled_model.build_compiled_model, clips, *arguments[1:], allows_code=True, num_replicas=2)
+        message = refusal(compiled_model.build_compiled_model, clips, *arguments[1:], allows_code=True)
     assert "clipnorm cannot be used with 2 replicas" in message
 
 

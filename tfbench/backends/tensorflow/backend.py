@@ -17,8 +17,7 @@ from tfbench.backends.tensorflow import (
     variables,
 )
 from tfbench.backends.tensorflow.device_watch import DeviceWatch
-from tfbench.backends.tensorflow.profiled_batches import ProfiledBatches
-from tfbench.backends.tensorflow.step_calls import StepCalls
+from tfbench.backends.tensorflow.step_calls import ProfiledBatches, StepCalls
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Placement, ReplicaCheck
 
@@ -135,22 +134,11 @@ class TensorFlow(Backend):
         num_devices = several_workers.count_devices() or len(tf.config.list_logical_devices("GPU")) or 1
         return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
 
-    def check_replicas(
-        self, model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement
-    ) -> ReplicaCheck:
-        """Holds a first step of several replicas against that of one; see `replica_check`."""
+    def check_replicas(self, model: Any, placement: Placement) -> ReplicaCheck:
+        """Makes sure that sums over replicas count each of them once; see `replica_check`."""
         from tfbench.backends.tensorflow import replica_check
 
-        return replica_check.check_replicas(model, build_one, batches, placement)
-
-    def suggest_mend(self, check: ReplicaCheck, placement: Placement) -> str:
-        """Returns what to do where replicas do not train as one does."""
-        from tfbench.backends.tensorflow import replica_check
-
-        return replica_check.suggest_mend(check, placement)
-
-    def require_readable(self, splits: Any) -> None:
-        """Does nothing: TensorFlow reads whatever samples there are."""
+        return replica_check.check_replicas(model, placement)
 
     def read_peak(self, name: str) -> int:
         """Returns the most bytes in use on a GPU, "GPU:0"."""

@@ -45,7 +45,7 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
     journal.append("started")
     meter = prepared.measure_usage()
     with (
-        backends.current().broken_samples_named(prepared.splits.source, prepared.splits.files),
+        backends.current().broken_samples_named(prepared.splits.source),
         prepared.resolved.scope(),
     ):
         if asked and asked.kind == "step":

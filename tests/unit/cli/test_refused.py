@@ -1,0 +1,211 @@
+"""What no command can do is refused before anything is measured or written, in words that name the fault."""
+
+import shlex
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journals import build_sized_result, write_journal
+from sweeps import build_plan, write_sweep
+from tfbench.runs import session
+from tfbench.store.store import Store
+
+Cli = Callable[..., Any]
+FIRST, SECOND = f"{9:032x}", f"{12:032x}"  # runs of one network, at batch sizes 32 and 128
+
+MINE = """
+[recipe]
+title = "Mine"
+source = "this test"
+
+[model]
+name = "mlp"
+hidden_units = [4]
+
+[dataset]
+name = "mnist"
+data = "synthetic"
+
+[training]
+global_batch_size = 100
+epochs = 1
+"""
+FILES = {
+    "mine.toml": MINE,
+    "there.toml": "mine",
+    "no_toml.toml": MINE.replace('"Mine"', '"Mine'),
+    "no_text.toml": "\ufeff\0",
+    "typo.toml": MINE + "epochz = 1\n",
+    "word.toml": MINE.replace("epochs = 1", 'epochs = "1"'),
+    "widths.toml": MINE.replace("[4]", "[0, -1]"),
+    "page.html": "<html>my own page</html>",
+}
+
+# A command without "tfbench", and words of the message.
+REFUSED = {
+    "lst": "No such command 'lst'",
+    "list --all": "No such option",
+    "validate": "Missing argument 'RECIPE...'",
+    "show": "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run.",
+    "show mnist_mpl": "unknown recipe 'mnist_mpl'. Did you mean 'mnist_mlp'?",
+    "show nowhere/x.toml": "nowhere/x.toml: no such file.",
+    "show mnist_mlp --set training.epochs=-1": "training.epochs: must be greater than or equal to 1.",
+    "show mnist_mlp --set model.units=3": "model.units: unknown key.",
+    "show mnist_mlp --format xml": "Invalid value for '--format'",
+    "show mnist_mlp --toml --format json": "--toml and --format json exclude each other",
+    "show mnist_mlp --store mlruns": "leave --store out",
+    "show --effective nothing": "run 'nothing': not in store mlruns.",
+    "show mnist_mlp --effective @last": "shows a run as it was: leave RECIPE out.",
+    "show --effective @last --toml --set training.epochs=1 --allow-code": "leave --set, --allow-code, --toml out.",
+    "runs --store there.toml": "store there.toml: is a file, and a store is a folder.",
+    "runs 0000 --status failed": "RUN names one: leave --status out.",
+    "runs 0000 --recipe mnist_mlp --limit 3": "RUN names one: leave --recipe, --limit out.",
+    "runs --limit 0": "Invalid value for '--limit'",
+    "runs nothing": "not in store mlruns",
+    "diff 0000": "Missing argument 'RUN'",
+    f"diff {FIRST} {FIRST}": f"{FIRST} and {FIRST} are the same run, {FIRST}. Name two.",
+    f"diff {FIRST} nothing": "run 'nothing': not in store mlruns.",
+    f"diff {FIRST} 0000": "runs are meant by it. Use more of an id:",
+    f"diff {FIRST} {SECOND} --store empty": "store empty: holds no runs.",
+    "compare": "name the runs, or a sweep (--sweep @last), or take all of them (--all).",
+    "compare --all --sweep @last": "name the runs, or a sweep",
+    "compare --sweep @last --recipe x": "--recipe chooses among --all.",
+    "compare --sweep nine": "sweep 'nine': not in store mlruns.",
+    "compare --sweep @last --baseline mirored": "--baseline 'mirored': no such arm.",
+    "compare --all --recipe other": "no runs to compare.",
+    "report": "name the runs, or a sweep",
+    "report --sweep @last -o nowhere/r.html --no-mlflow": "nowhere/r.html: cannot be written: No such file",
+    "report --sweep @last -o page.html": "page.html: is there already. Use --force to overwrite it, or -o for another",
+    "report --sweep @last -o mlruns": "mlruns: is there already.",
+    "init mine.txt": "mine.txt: a recipe's name ends in .toml.",
+    "init there.toml": "there.toml: is there already. Use --force",
+    "init new.toml --model mpl": "unknown model 'mpl'. Did you mean 'mlp'?",
+    "init new.toml --dataset mist": "Did you mean 'mnist'?",
+    "init new.toml --model keras_file": "name the file itself, such as net.keras.",
+    "init new.toml --model net.keras": "--model net.keras: no such file.",
+    "init no/folder/new.toml": "no/folder/new.toml: cannot be written",
+    "run missing.toml": "missing.toml: no such file",
+    f"run {'x' * 300}": "File name too long",
+    "run no_toml.toml": "no_toml.toml: is not valid TOML: Illegal character",
+    "run no_text.toml": "no_text.toml: is not valid TOML",
+    "run typo.toml": "typo.toml: training.epochz: unknown key. Did you mean 'epochs'?",
+    "run word.toml": "word.toml: training.epochs: must be a valid integer. Received: '1'.",
+    "run widths.toml": "model.hidden_units.1: must be greater than or equal to 1. Received: -1.",
+    "run mine.toml --epochs 1.5": "training.epochs: must be a valid integer. Received: 1.5.",
+    "run mine.toml --epochs nan": "Received: nan.",
+    "run mine.toml --epochs inf": "Received: inf.",
+    "run mine.toml --epochs many": "'many' is not a valid float",
+    "run mine.toml --epochs 0": "Received: 0.",
+    "run mine.toml --global-batch-size -5": "command line: training.global_batch_size: must be greater than or equal",
+    "run mine.toml --batch-size 1e30": "command line: training.global_batch_size: holds an integer",
+    "run mine.toml --seed -1": "training.seed: must be greater than or equal to 0. Received: -1.",
+    "run mine.toml --steps 0": "measurement.steps: must be greater than or equal to 1. Received: 0.",
+    "run mine.toml --seconds -1": "measurement.seconds: must be greater than 0. Received: -1.",
+    "run mine.toml --data fake": "'fake' is not one of 'real', 'synthetic'",
+    "run mine.toml --strategy mirorred": "'mirorred' is not one of",
+    "run mine.toml --devices ,": "distribution.devices",
+    "run mine.toml --set nonsense": "--set nonsense: must be SECTION.KEY=VALUE",
+    "run mine.toml --set training.epochs=[": "--set training.epochs=[: the value is not valid TOML",
+    "run mine.toml --set a.b=3": "a: unknown key",
+    "run mine.toml --set training.optimizer=adam": "training.optimizer: must be a table",
+    "run mine.toml --set model.name=mpl": "unknown model 'mpl'. Did you mean 'mlp'?",
+    "run mine.toml --set dataset.name=mist": "unknown data set 'mist'. Did you mean 'mnist'?",
+    "run mine.toml --data-dir ~nobody-of-that-name/x": "no such home directory",
+    "run mine.toml --store 'what?'": "'?'",
+    "run mine.toml --store 100%20": "'%'",
+    "run mine.toml --tracking-uri nonsense": "tracking URI nonsense",
+    "run mine.toml --tracking-uri foo://host": "tracking URI foo://host",
+    "run mine.toml --unknown": "--unknown",
+    "sweep": "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none.",
+    "sweep mine.toml --full --seconds 3": "--full trains to the recipe's epochs: leave --seconds out",
+    "sweep mine.toml --repeats 0": "Invalid value for '--repeats'",
+    "sweep mine.toml --seconds 0": "measurement.seconds",
+    "sweep mine.toml --run-timeout 0": "must be more than 0",
+    "sweep mine.toml --resume @last": "--resume goes by the plan that there is: leave RECIPE out",
+    "sweep --resume @last --time-budget 5m": "--resume goes by the plan that there is: leave --time-budget out",
+    "sweep --resume @last --store empty": "sweep '@last': not in store empty.",
+    "sweep mine.toml --vary distribution.strategy=default": "Arms vary the distribution: --arm.",
+    "sweep mine.toml --vary training.global_batch_size=32,70000": "must be at most 60000, the training samples",
+    "sweep mine.toml --vary training.global_batch_size=31,32 --arm 'mirrored cpu:0,cpu:1'": (
+        "global_batch_size: must be divisible by num_replicas. Received: 31 with 2 replicas. Use 30 or 32."
+    ),
+    "sweep mine.toml --vary model.name=mlp,os:system": "model.name: os:system is code from outside of tfbench",
+    "sweep mine.toml --data real --vary dataset.name=mnist,os:stat --dry-run": "dataset.name: os:stat is code",
+    "sweep mine.toml --arm 'default cpu:0 @a100' --dry-run": "names a machine, and all runs are made on this one",
+    "sweep mine.toml --arm default --plan x --ray auto": "--ray and --plan: each is another way",
+    "sweep mine.toml --arm default --plan x --time-budget 5m": "leave --time-budget out",
+    "sweep mine.toml --arm default --plan x --refine 3": "leave --refine out",
+    "sweep mine.toml --arm default --plan there.toml": "there.toml: is there already. Use --force",
+    "sweep mine.toml --arm default --force": "--force goes with --plan",
+    "sweep mine.toml --plan x": "Missing option '--arm'",
+    "sweep --task 0": "--task makes a task of a plan",
+    "sweep mine.toml --plan x --task 0": "--task makes a task of a plan",
+    "sweep --plan x --task 0 --dry-run --arm default --resume abc": "leave --arm, --dry-run, --resume out.",
+    "sweep --plan x --task 0 --experiment mine": "leave --experiment out",
+    "sweep --plan missing.json --task 0": "missing.json: cannot be read",
+    "sweep mine.toml --refine 3 --arm default": "--refine needs one --vary",
+    "sweep mine.toml --refine 3 --vary model.hidden_units=[[1,2],[3,4]]": "--refine needs one --vary of whole numbers",
+    "sweep mine.toml --refine 3 --vary training.global_batch_size=1..8 --aa": "leave --aa out",
+    "crossover mine.toml --vary training.global_batch_size=1..8 --arm default": "name the two arms",
+    "crossover mine.toml --vary training.global_batch_size=1..8 --between default default": "both arms are",
+    "crossover mine.toml --vary training.precision=1..8 --between default one_device": "needs a number",
+    "crossover mine.toml --vary training.global_batch_size=8..8 --between default 'mirrored cpu:0,cpu:1'": (
+        "two or more multiples of 2"
+    ),
+    "scale mine.toml": "Missing option '--replicas'",
+    "scale mine.toml --replicas 2 --modes data,layers": "--modes: must be some of data,workers,model,hybrid.",
+    "scale mine.toml --replicas 2 --modes data,model": "--modes model: strategy model: not on backend tensorflow: ",
+    "scale mine.toml --replicas 1": "--replicas: must be numbers such as 1,2,4, one of them above 1. Received: 1.",
+    "scale mine.toml --replicas 0,2": "Received: 0,2.",
+    "scale mine.toml --replicas 2,,4": "Received: 2,,4.",
+    "scale mine.toml --devices cpu --replicas 1,128": "--replicas: at most 64 logical CPUs. Received: 128.",
+    "scale mine.toml --devices cpu --replicas 1,3": "must be divisible by num_replicas. Received: 100 with 3 replicas.",
+    "scale mine.toml --devices cpu --replicas 2 --set training.compiler=xla": "XLA cannot compile a step over several",
+    "scale mine.toml --devices cpu --replicas 2 --weak --per-replica-batch-size 40000": "must be at most 60000",
+    "scale mine.toml --replicas 2 --per-replica-batch-size 10": "leave --per-replica-batch-size out",
+    "scale mine.toml --replicas 2 --weak --global-batch-size 10": "leave --global-batch-size out",
+    "run mine.toml --strategy mirrored --workers 2": "--strategy multi_worker has: leave --workers out",
+    "run mine.toml --strategy mirrored --coordinator a:5": "--strategy multi_worker has: leave --coordinator out",
+    "run mine.toml --strategy multi_worker": "--workers N starts them on this machine",
+    "run mine.toml --strategy multi_worker --devices cpu:0 --workers 3": "must be divisible by num_replicas",
+    "run mine.toml --strategy multi_worker --coordinator a:1,b:1 --num-workers 2 --worker-index 1 --fast": (
+        "over several machines a command makes one run: leave --fast out."
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recipes, of which some are wrong, and a store with two runs and a sweep."""
+    folder = tmp_path_factory.mktemp("refused")
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    store = Store(folder / "mlruns")
+    write_sweep(store, build_plan(sweep_id="5eed"), lambda cell: 1000.0)
+    for index in (9, 12):
+        write_journal(store, build_sized_result(index))
+    return folder
+
+
+def files_in(folder: Path) -> dict[str, tuple[int, int]]:
+    """Returns the size and the time of each file; summaries of runs may be made when these are looked at."""
+    found = {str(path): path.stat() for path in folder.rglob("*") if not path.name.endswith(".brief.json")}
+    return {name: (one.st_size, one.st_mtime_ns) for name, one in found.items() if not stat.S_ISDIR(one.st_mode)}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_cannot_be_is_refused_at_once(
+    tfbench: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(session, "execute_run", pytest.fail)
+    before = files_in(folder)
+    done = tfbench(*shlex.split(line))
+    assert done.exit_code == 2
+    assert bool(done.stdout) == line.endswith("json")
+    assert done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
+    assert REFUSED[line] in " ".join(done.stderr.split())
+    assert files_in(folder) == before
