@@ -66,7 +66,7 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
             batches_ahead=0 if is_resident else backend.count_ahead(splits, training.global_batch_size),
             cuts_last_execution=is_resident,
             validation=validation,
-            on_epoch=_BetweenEpochs(prepared).on_epoch,
+            on_epoch=functools.partial(end_epoch, prepared, list(done)),
             on_first_step=lambda: watch.verify(prepared.resolved, model),
             evaluate_training=evaluate_training,
             read_energy=read_energy,
@@ -107,38 +107,38 @@ def evaluate(prepared: Prepared, split: SplitName) -> dict[str, float]:
     return flatten_logs(prepared.model.evaluate(dataset, verbose=0, return_dict=True, callbacks=[StateReset()]))
 
 
-class _BetweenEpochs:
-    """What happens once an epoch is validated: its record, a snapshot when one is due, perhaps an early stop."""
+def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord) -> bool:
+    """Keeps an epoch that is validated, and a snapshot when one is due; says whether to stop.
 
-    def __init__(self, prepared: Prepared) -> None:
-        self._prepared = prepared
-        self._epochs = list(prepared.request.resume.epochs) if prepared.request.resume else []
+    Args:
+        prepared: Of the training.
+        epochs: Those before it, to which it is added.
+        record: Of the epoch.
+    """
+    recipe, journal = prepared.request.recipe, prepared.journal
+    epochs.append(record)
+    journal.append("epoch", epoch=to_plain(record))
+    journal.append("ledger", ledger=to_plain(prepared.ledger.record()))
+    journal.sync(every_seconds=SYNC_SECONDS)
+    if recipe.measurement.is_limited:  # ends by its limit alone, maybe within an epoch
+        return False
+    every = recipe.output.snapshot_every_epochs
+    if prepared.is_first and every and record.epoch % every == 0:
+        _write_snapshot(prepared, record.epoch)
+    reason = find_stop_reason(recipe.training, epochs)
+    if reason and record.epoch < recipe.training.epochs:
+        journal.append("stopped", reason=reason)
+    return reason is not None
 
-    def on_epoch(self, record: EpochRecord) -> bool:
-        """Takes in an epoch; says whether to stop."""
-        prepared, recipe, journal = self._prepared, self._prepared.request.recipe, self._prepared.journal
-        self._epochs.append(record)
-        journal.append("epoch", epoch=to_plain(record))
-        journal.append("ledger", ledger=to_plain(prepared.ledger.record()))
-        journal.sync(every_seconds=SYNC_SECONDS)
-        if recipe.measurement.is_limited:  # ends by its limit alone, maybe within an epoch
-            return False
-        every = recipe.output.snapshot_every_epochs
-        if prepared.is_first and every and record.epoch % every == 0:
-            self._write_snapshot(record.epoch, kept=recipe.output.snapshots_kept)
-        reason = find_stop_reason(recipe.training, self._epochs)
-        if reason and record.epoch < recipe.training.epochs:
-            journal.append("stopped", reason=reason)
-        return reason is not None
 
-    def _write_snapshot(self, epoch: int, *, kept: int) -> None:
-        journal = self._prepared.journal
-        folder = files_folder(journal.path) / FOLDER
-        variables = backends.current().training_variables(self._prepared.model)
-        try:
-            journal.sync()  # so that a snapshot is never ahead of its journal
-            snapshots.write_snapshot(folder, epoch=epoch, variables=variables, kept=kept)
-        except OSError as error:
-            journal.append("note", text=f"no snapshot of epoch {epoch}: {folder}: {error.strerror}.")
-        else:
-            journal.append("snapshot", epoch=epoch)
+def _write_snapshot(prepared: Prepared, epoch: int) -> None:
+    journal, kept = prepared.journal, prepared.request.recipe.output.snapshots_kept
+    folder = files_folder(journal.path) / FOLDER
+    variables = backends.current().training_variables(prepared.model)
+    try:
+        journal.sync()  # so that a snapshot is never ahead of its journal
+        snapshots.write_snapshot(folder, epoch=epoch, variables=variables, kept=kept)
+    except OSError as error:
+        journal.append("note", text=f"no snapshot of epoch {epoch}: {folder}: {error.strerror}.")
+    else:
+        journal.append("snapshot", epoch=epoch)

@@ -10,7 +10,8 @@ from builders import build_epoch, build_recipe
 from prepared import build_prepared
 from tfbench.analysis.run.early_stop import find_stop_reason
 from tfbench.recipe.sections import TrainingConfig
-from tfbench.worker.training import _BetweenEpochs
+from tfbench.records.run import EpochRecord
+from tfbench.worker.training import end_epoch
 
 
 def training(**values: float) -> TrainingConfig:
@@ -67,8 +68,8 @@ def test_a_run_limited_by_steps_ends_by_these_alone(tmp_path: Path) -> None:
             trainable_variables=[], non_trainable_variables=[], layers=[], optimizer=SimpleNamespace(variables=[])
         )
         prepared = build_prepared(tmp_path / name, tried, model=model)
-        between = _BetweenEpochs(prepared)
-        stops[name] = [between.on_epoch(build_epoch(epoch=number)) for number in (1, 2)]
+        epochs = list[EpochRecord]()
+        stops[name] = [end_epoch(prepared, epochs, build_epoch(epoch=number)) for number in (1, 2)]
         prepared.journal.close()
         assert (tmp_path / name / "run.files").exists() == (name == "whole")
     assert stops == {"whole": [False, True], "limited": [False, False]}

@@ -8,7 +8,7 @@ import pytest
 
 from builders import build_epoch
 from prepared import build_prepared
-from tfbench.worker.training import _BetweenEpochs
+from tfbench.worker.training import end_epoch
 
 
 def test_a_disk_that_fails_ends_the_training_with_the_epoch_that_it_did_not_keep(
@@ -17,7 +17,7 @@ def test_a_disk_that_fails_ends_the_training_with_the_epoch_that_it_did_not_keep
     def fail(file: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    between = _BetweenEpochs(build_prepared(tmp_path))
+    prepared = build_prepared(tmp_path)
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="Input/output error"):
-        between.on_epoch(build_epoch(epoch=1))
+        end_epoch(prepared, [], build_epoch(epoch=1))

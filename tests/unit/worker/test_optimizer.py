@@ -56,7 +56,7 @@ BIAS, KERNEL = "*/bias", "fc/kernel"
 
 
 @pytest.mark.parametrize(
-    ("config", "rates", "decays", "momentum"),
+    ("config", "rates", "decays"),
     [
         (  # groups have their own rate and decay
             SgdConfig(
@@ -69,7 +69,6 @@ BIAS, KERNEL = "*/bias", "fc/kernel"
             ),
             [(0.1, 0.02)] * 3,
             (0.5, 0.0),
-            0.9,
         ),
         # Four steps: a quarter is reached after the first step, one half after the second.
         (
@@ -80,7 +79,6 @@ BIAS, KERNEL = "*/bias", "fc/kernel"
             ),
             [(0.1, 0.2), (0.01, 0.2), (0.001, 0.05), (0.001, 0.05)],
             (0.0, 0.0),
-            0.0,
         ),
         (  # the optimizer's decay holds for all weights, and a later group wins
             SgdConfig(
@@ -93,14 +91,13 @@ BIAS, KERNEL = "*/bias", "fc/kernel"
             ),
             [(0.05, 0.05)] * 2,
             (0.25, 0.0),
-            0.0,
         ),
     ],
 )
 def test_weights_are_trained_as_their_groups_and_schedules_say(
-    config: SgdConfig, rates: list[tuple[float, float]], decays: tuple[float, float], momentum: float
+    config: SgdConfig, rates: list[tuple[float, float]], decays: tuple[float, float]
 ) -> None:
-    expected = by_hand(rates, decays, momentum)
+    expected = by_hand(rates, decays, config.momentum)
     for found, wanted in zip(trained(config, len(rates)), expected, strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 

@@ -120,23 +120,19 @@ class Training:
         return False
 
 
-def test_the_steps_of_a_span_are_waited_for_once_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Training(monkeypatch)
+def test_steps_and_batches_of_a_validation_are_waited_for_only_where_a_span_or_a_validation_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+    other = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
+    run = Training(monkeypatch, other)
     assert [(span.first_step, span.last_step) for span in run.spans[:3]] == [(1, 1), (2, 5), (6, 9)]
     assert run.synchronized == len(run.spans) < EPOCHS * STEPS
     assert run.reads["steps"] == 0  # no loss was turned into a number, for which the device would be waited for
-
-
-def test_the_batches_of_a_validation_are_not_waited_for_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Training(monkeypatch)
     assert run.reads["validation"] <= 2 * EPOCHS  # loss and accuracy of all, at its end
     assert run.reads["callback"] + run.reads["epoch end"] > 0  # the count is of what Keras reads with
-
-
-def test_an_epoch_has_its_loss_and_accuracy_although_no_step_was_asked_for_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run = Training(monkeypatch)
+    assert seen == [0, 1]
+    # All the same, an epoch has its own loss and accuracy.
     assert [record.loss for record in run.epochs] == pytest.approx(run.history["loss"])
     assert [record.val_accuracy for record in run.epochs] == pytest.approx(run.history["val_accuracy"])
     assert [record.val_loss_batch_mean for record in run.epochs] == pytest.approx(run.history["val_loss"])
@@ -149,24 +145,10 @@ def test_a_loss_that_is_not_finite_is_seen_at_the_end_of_the_epoch(monkeypatch: 
     assert np.isnan(run.history["loss"]).all()
 
 
-def test_callbacks_that_are_called_between_epochs_alone_cost_the_steps_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen: list[int] = []
-    other = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
-    run = Training(monkeypatch, other)
-    assert seen == [0, 1]
-    assert run.reads["steps"] == 0
-
-
-@pytest.mark.parametrize(("ahead", "ready"), [(4, 4), (100, STEPS)])
+@pytest.mark.parametrize(
+    ("options", "ready"), [({"ahead": 4}, 4), ({"ahead": 100}, STEPS), ({"is_validated": False}, 0)]
+)
 def test_an_epoch_says_how_many_batches_may_have_been_ready_before_its_clock_began(
-    monkeypatch: pytest.MonkeyPatch, ahead: int, ready: int
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], ready: int
 ) -> None:
-    assert [record.ready_batches for record in Training(monkeypatch, ahead=ahead).epochs] == [ready, ready]
-
-
-def test_where_nothing_happens_between_epochs_none_of_their_batches_count_as_ready_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert [record.ready_batches for record in Training(monkeypatch, is_validated=False).epochs] == [0, 0]
+    assert [record.ready_batches for record in Training(monkeypatch, **options).epochs] == [ready, ready]
