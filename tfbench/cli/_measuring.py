@@ -50,6 +50,11 @@ _add_options = options.stack(
 )
 
 
+def typed_words() -> tuple[str, ...]:
+    """Returns the command as it was typed, without passwords."""
+    return tuple(map(without_secrets, sys.argv[1:]))
+
+
 class Measuring(NamedTuple):
     """What the options of `measures` were given."""
 
@@ -134,7 +139,7 @@ class Measuring(NamedTuple):
             allows_code=self.allows_code,
             steady_seconds=steady_seconds,
         )
-        return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
+        return dataclasses.replace(request, argv=typed_words())
 
 
 def measures(command: F) -> F:

@@ -1,12 +1,13 @@
 """`tfbench run`: measure one recipe, and track it."""
 
+import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
-from tfbench.cli._measuring import Measuring, measures
+from tfbench.cli._measuring import Measuring, measures, typed_words
 from tfbench.cli._options import (
     GroupedCommand,
     devices_option,
@@ -188,7 +189,7 @@ def _make_request(
 
     if resume:
         previous, journal = read_predecessor(measuring.store, resume)
-        return resumed_request(
+        request = resumed_request(
             previous,
             journal,
             overrides=measuring.read_values(direct),
@@ -196,6 +197,7 @@ def _make_request(
             data_dir=measuring.data_dir,
             allows_code=measuring.allows_code,
         )
+        return dataclasses.replace(request, argv=typed_words())
     if recipe:
         return measuring.make_request(recipe, direct, name=name)
     raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")
