@@ -40,6 +40,11 @@ _KEYS = {
 }
 
 
+def typed_words() -> tuple[str, ...]:
+    """Returns the command as it was typed, without passwords."""
+    return tuple(map(without_secrets, sys.argv[1:]))
+
+
 class Measuring(NamedTuple):
     """What `measuring_options` were given."""
 
@@ -108,7 +113,7 @@ class Measuring(NamedTuple):
             allows_code=self.allows_code,
             steady_seconds=steady_seconds,
         )
-        return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
+        return dataclasses.replace(request, argv=typed_words())
 
     def open_maker(self, before: "TrackingState | None" = None) -> "RunMaker":
         """Returns what makes runs, kept and tracked where it was told.

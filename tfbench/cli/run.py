@@ -1,5 +1,6 @@
 """`tfbench run`: measure one recipe, and track it."""
 
+import dataclasses
 import functools
 import os
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
-from tfbench.cli._measuring import Measuring, ShownRuns, measures, show_run
+from tfbench.cli._measuring import Measuring, ShownRuns, measures, show_run, typed_words
 from tfbench.cli._options import WORKER_PARAMETERS, GroupedCommand, arm_option, require_absent, stack
 from tfbench.cli._output import echo_json, echo_lines, exit_code
 from tfbench.cli._units import SHARE
@@ -202,7 +203,7 @@ def _make_request(
 
     if resume:
         previous, journal = read_predecessor(measuring.store, resume)
-        return resumed_request(
+        request = resumed_request(
             previous,
             journal,
             overrides=measuring.read_values(direct),
@@ -210,6 +211,7 @@ def _make_request(
             data_dir=measuring.data_dir,
             allows_code=measuring.allows_code,
         )
+        return dataclasses.replace(request, argv=typed_words())
     if recipe:
         return measuring.make_request(recipe, direct, name=name)
     raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")

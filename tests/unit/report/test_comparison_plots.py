@@ -78,14 +78,10 @@ def test_speed_ups_have_their_intervals_and_lie_above_or_below_the_baseline() ->
     assert [x for x, *_ in plot.panels[1].series[1].points] == [32, 64]
 
 
-def test_single_runs_have_no_intervals() -> None:
-    briefs = [build_brief(100.0 * batch, batch=batch) for batch in (32, 64)]
-    (plot,) = comparison_plots(compare(briefs))
+def test_single_runs_have_no_intervals_and_what_there_is_nothing_of_no_plot() -> None:
+    (plot,) = comparison_plots(compare([build_brief(100.0 * batch, batch=batch) for batch in (32, 64)]))
     assert [point.low for point in plot.panels[0].series[0].points] == [None, None]
     assert "intervals" not in plot.title
-
-
-def test_one_setting_gives_no_plots_and_neither_do_runs_without_a_speed() -> None:
     other = Arm(strategy="one_device", devices=("cpu:0",))
     assert comparison_plots(compare([build_brief(), build_brief(arm=other)])) == ()
     failures = [Failure(setting={BATCH: batch}, arm=DEFAULT, outcome="FAILED", reason="NaN") for batch in (32, 64)]

@@ -126,11 +126,14 @@ def build_mnist_run() -> RunResult:
 
 def build_sine_run() -> RunResult:
     recipe = build_recipe(
-        recipe={"title": "Sine wave LSTM"},
+        recipe={"title": "Sine wave [red]LSTM[/red]"},
         model={"name": "sine_lstm"},
         dataset={"name": "sine", "data": "real"},
         training={"global_batch_size": 10, "epochs": 2, "loss": "mean_squared_error"},
     )
+    rest: dict[str, Any] = {"num_steps": 8, "accuracy": None, "val_accuracy": None}
+    first: dict[str, Any] = {"loss": 0.5123456, "val_loss": 0.25}
+    second: dict[str, Any] = {"epoch": 2, "loss": 1.23456e-05, "val_loss": 2.5e-05}
     return build_result(
         request=build_request(recipe=recipe, run_id=RUN_ID, name="calm-heron"),
         placement=build_placement(strategy="default", global_batch_size=10, per_replica_batch_size=10),
@@ -144,27 +147,8 @@ def build_sine_run() -> RunResult:
             *(build_span(epoch=(n + 7) // 8, first_step=n, last_step=n, seconds=0.01 / 15) for n in range(2, 17)),
         ),
         epochs=(
-            build_epoch(
-                num_steps=8,
-                epoch_seconds=2.5055,
-                elapsed_seconds=2.75,
-                samples_per_second=12727.27,
-                loss=0.5123456,
-                val_loss=0.25,
-                accuracy=None,
-                val_accuracy=None,
-            ),
-            build_epoch(
-                epoch=2,
-                num_steps=8,
-                epoch_seconds=0.0045,
-                elapsed_seconds=3.0,
-                samples_per_second=17777.78,
-                loss=1.23456e-05,
-                val_loss=2.5e-05,
-                accuracy=None,
-                val_accuracy=None,
-            ),
+            build_epoch(**rest, epoch_seconds=2.5055, elapsed_seconds=2.75, samples_per_second=12727.27, **first),
+            build_epoch(**rest, epoch_seconds=0.0045, elapsed_seconds=3.0, samples_per_second=17777.78, **second),
         ),
     )
 
@@ -359,11 +343,6 @@ def test_no_thread_draws_beside_the_measurement() -> None:
     shown.close()
 
 
-def test_a_title_in_square_brackets_is_shown_as_it_is() -> None:
-    recipe = build_recipe(recipe={"title": "[red]Net[/red] :smile:"})
-    assert "[red]Net[/red] :smile: (test)" in show(build_result(request=build_request(recipe=recipe)), width=80)
-
-
 def test_a_run_that_never_got_ready_shows_why() -> None:
     result = RunResult(
         request=build_request(),
@@ -390,29 +369,18 @@ def test_the_header_says_how_long_it_trains_and_under_which_settings() -> None:
     assert "mixed_float16, compiler xla" in shown
 
 
-def test_a_run_on_gpus_stands_beside_the_published_ones_by_their_name() -> None:
+def test_what_is_published_stands_beside_the_run_or_says_why_it_is_not_comparable() -> None:
+    figures = {"val_accuracy": 0.5, "forward_seconds": 1.0}
+    other = {"hardware": "x", "devices": "cpu", "source": "y", "figures": figures, "not_comparable": "it is wrong"}
+    recipe = build_recipe(reference=[*REFERENCES, other])
     result = build_result(
-        request=build_request(recipe=build_recipe(reference=REFERENCES)),
+        request=build_request(recipe=recipe, overrides=("model.hidden_units", "training.epochs")),
         placement=build_placement(devices=("gpu:0", "gpu:1"), hardware=("H100", "H100"), num_replicas=2),
     )
-    assert "this run: H100, gpu:0 gpu:1" in sections_of(result, is_full=True)
-
-
-def test_what_no_run_measures_has_no_column_beside_it_and_what_is_not_comparable_says_so() -> None:
-    figures = {"val_accuracy": 0.5, "forward_seconds": 1.0, "backward_seconds": 2.0, "update_seconds": 3.0}
-    reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": figures, "not_comparable": "it is wrong"}
-    result = build_result(request=build_request(recipe=build_recipe(reference=[reference])))
     shown = sections_of(result, is_full=True)
-    assert "forward_seconds" not in shown
-    assert "Not comparable: no speed was published; it is wrong." in shown
-
-
-def test_a_run_of_a_changed_recipe_is_not_set_beside_the_published_ones_without_a_word() -> None:
-    recipe = build_recipe(reference=REFERENCES)
-    request = build_request(recipe=recipe, overrides=("model.hidden_units", "distribution.strategy", "training.epochs"))
-    result = build_result(request=request)
-    shown = sections_of(result, is_full=True)
-    assert "Not comparable: other network: hidden_units=[4]." in shown  # the number of epochs does not change a speed
+    assert "this run: H100, gpu:0 gpu:1" in shown
+    assert "other network: hidden_units=[4]" in shown  # the number of epochs does not change a speed
+    assert "no speed was published; it is wrong" in shown and "forward_seconds" not in shown
 
 
 def test_a_tracking_server_is_shown_with_the_runs_address() -> None:
@@ -422,29 +390,16 @@ def test_a_tracking_server_is_shown_with_the_runs_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("show", "shown"),
     [
-        (None, "-"),
-        (0.000392997, "0.000392997"),
-        (1.234567e-05, "1.23457e-05"),
-        (1.0, "1"),
-        (123456.7, "123457"),
-        (999999.7, "1000000"),
-        (1234564.4, "1234560"),
-        (0.0, "0"),
+        (
+            formats.format_number,
+            {None: "-", 3.92997e-4: "0.000392997", 1.234567e-05: "1.23457e-05", 1.0: "1", 0.0: "0"},
+        ),
+        (formats.format_number, {123456.7: "123457", 999999.7: "1000000", 1234564.4: "1234560"}),
+        (formats.format_clock, {None: "-:--", 0.0: "0:00", 7.4: "0:07", 754.0: "12:34", 3723.0: "1:02:03"}),
+        (formats.format_time, {12.5: "12.5 s", 0.00812: "8.12 ms", 4e-05: "40 us", 0.0: "0 us"}),
     ],
 )
-def test_numbers_have_six_significant_digits_and_no_exponent_when_large(value: float | None, text: str) -> None:
-    assert formats.format_number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(None, "-:--"), (0.0, "0:00"), (7.4, "0:07"), (754.0, "12:34"), (3723.0, "1:02:03")]
-)
-def test_time_left_is_shown_as_on_a_clock(seconds: float | None, text: str) -> None:
-    assert formats.format_clock(seconds) == text
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(12.5, "12.5 s"), (0.00812, "8.12 ms"), (4e-05, "40 us"), (0.0, "0 us")])
-def test_times_are_shown_in_the_unit_of_their_size(seconds: float, text: str) -> None:
-    assert formats.format_time(seconds) == text
+def test_figures_are_shown_in_the_form_that_suits_their_size(show: Callable[..., str], shown: dict[Any, str]) -> None:
+    assert {value: show(value) for value in shown} == shown

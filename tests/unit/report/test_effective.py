@@ -30,10 +30,6 @@ def find(result: RunResult, name: str) -> EffectiveValue:
     return value
 
 
-def test_nothing_differs_in_a_run_that_was_as_asked_for() -> None:
-    assert differing(run_asked_for()) == []
-
-
 @pytest.mark.parametrize(
     ("section", "key", "asked", "name"),
     [
@@ -55,21 +51,23 @@ def test_names_what_is_not_as_asked_for(section: str, key: str, asked: object, n
     assert differing(run_asked_for(**{section: {key: asked}})) == [name]
 
 
-@pytest.mark.parametrize("devices", [[], ["cpu"], ["CPU:0"]])
+@pytest.mark.parametrize("devices", [[], ["cpu"], ["CPU:0"]])  # the first is a run that was as asked for
 def test_devices_are_as_asked_for_however_they_were_named(devices: list[str]) -> None:
     assert differing(run_asked_for(distribution={"devices": devices})) == []
 
 
-def test_gpu_alone_asks_for_every_gpu() -> None:
-    result = run_asked_for(distribution={"devices": ["gpu"]})
-    placement = build_placement(devices=("gpu:0", "gpu:1"), num_replicas=2)
-    assert differing(dataclasses.replace(result, placement=placement)) == []
-
-
-def test_what_a_recipe_left_open_is_not_different_whatever_was_chosen() -> None:
-    result = run_asked_for({"intra_op_threads": 8}, distribution={"cross_device_ops": "auto"})
-    placement = build_placement(cross_device_ops="reduction_to_one_device")
-    assert differing(dataclasses.replace(result, placement=placement)) == []
+@pytest.mark.parametrize(
+    ("settings", "distribution", "placement"),
+    [
+        ({}, {"devices": ["gpu"]}, {"devices": ("gpu:0", "gpu:1"), "num_replicas": 2}),
+        ({"intra_op_threads": 8}, {"cross_device_ops": "auto"}, {"cross_device_ops": "reduction_to_one_device"}),
+    ],
+)
+def test_what_a_recipe_left_open_is_not_different_whatever_was_chosen(
+    settings: dict[str, Any], distribution: dict[str, Any], placement: dict[str, Any]
+) -> None:
+    result = run_asked_for(settings, distribution=distribution)
+    assert differing(dataclasses.replace(result, placement=build_placement(**placement))) == []
 
 
 @pytest.mark.parametrize(

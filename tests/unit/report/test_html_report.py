@@ -177,10 +177,12 @@ def test_what_was_measured_names_arms_hardware_and_plan() -> None:
     assert labelled["each run"] == "2 epochs in a process of its own"
 
 
-def test_a_comparison_of_any_runs_has_no_plan() -> None:
-    page = Page(render_report(contents_of(plan=None)))
+def test_what_there_is_nothing_of_is_left_out_or_said() -> None:
+    page = Page(render_report(contents_of(plan=None, differing={}, verdict=())))
     assert "rounds" not in page.texts["dt"]
     assert page.texts["title"] == ["Test: comparison of runs, tfbench report"]
+    assert "All runs were made in the same environment." in page.texts["li"]
+    assert "Nothing is compared: there is one arm, or none with a speed." in page.texts["li"]
 
 
 def test_published_figures_say_whether_they_compare() -> None:
@@ -208,24 +210,14 @@ def test_cautions_stand_once_with_the_number_of_runs_that_have_them() -> None:
     assert "None of the runs has one." in Page(render_report(contents_of())).texts["li"]
 
 
-def test_what_differs_between_the_runs_is_listed() -> None:
-    page = Page(render_report(contents_of()))
-    assert "3.12.0 (3 runs); 3.13.0 (1 run)" in page.texts["td"]
-    alike = Page(render_report(contents_of(differing={})))
-    assert "All runs were made in the same environment." in alike.texts["li"]
-
-
-def test_the_environment_has_all_that_is_known() -> None:
+def test_the_page_ends_with_the_environment_the_commands_and_the_recipe() -> None:
     gpu = Gpu(name="Example GPU", memory_bytes=8 * 2**30, driver="555.42", power_limit_watts=400.0)
     page = Page(render_report(contents_of(environment=build_environment(gpus=(gpu,), git_dirty=True, cpuset=None))))
     labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
     assert (labelled["gpus 0 name"], labelled["gpus 0 memory"]) == ("Example GPU", "8.00 GiB")
     assert (labelled["git dirty"], labelled["num logical cores"]) == ("True", "8")
     assert "cpuset" not in labelled
-
-
-def test_the_commands_and_the_recipe_stand_where_they_can_be_copied() -> None:
-    page = Page(render_report(contents_of()))
+    assert "3.12.0 (3 runs); 3.13.0 (1 run)" in page.texts["td"]
     assert page.texts["code"][-2:] == ["tfbench sweep test.toml --repeats 2", '[model]\nname = "mlp"']
 
 
@@ -244,8 +236,3 @@ def test_a_lone_run_names_its_batch_and_explains_no_mark_that_is_not_there() -> 
     assert " to " not in labelled["measured"]
     notes = " ".join(page.texts["p"])
     assert "faster" not in notes and "interval" not in notes
-
-
-def test_one_arm_has_no_verdict() -> None:
-    page = Page(render_report(contents_of(verdict=())))
-    assert "Nothing is compared: there is one arm, or none with a speed." in page.texts["li"]

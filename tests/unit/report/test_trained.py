@@ -98,9 +98,6 @@ def test_says_how_to_resume_only_where_there_is_something_left() -> None:
     assert resume_command(build_run(snapshot_epoch=10, exit=FINISHED, stop_reason="reached"), "mlruns") == line
     assert resume_command(build_run(snapshot_epoch=10, exit=FINISHED), "mlruns") == ""
     assert resume_command(build_run(exit=KILLED), "mlruns") == ""
-
-
-def test_a_resumed_run_without_a_snapshot_of_its_own_can_be_resumed() -> None:
     resume = ResumePoint(run_id="b" * 32, snapshot="/x/epoch_000001.npz", epochs=(build_epoch(),))
-    run = build_run(request=build_request(resume=resume), exit=KILLED)
-    assert resume_command(run, "mlruns") == f"tfbench run --resume {'a' * 32}    # from epoch 2"
+    resumed = build_run(request=build_request(resume=resume), exit=KILLED)  # before a snapshot of its own
+    assert resume_command(resumed, "mlruns") == f"tfbench run --resume {'a' * 32}    # from epoch 2"

@@ -31,8 +31,6 @@ def reference_section(comparison: Comparison, *, is_full: bool = True) -> Sectio
         reasons = list(dict.fromkeys(map(describe_match, left_out)))
         why = reasons[0] if len(reasons) == 1 else "not comparable; `tfbench report` lists the reasons"
         sentences.append(f"{count(len(left_out), 'published result')}, {why}")
-    remarks = [f"{one['hardware']}: {one['notes']}" for one in comparison.references if one.get("notes") and is_full]
-    sources = dict.fromkeys(one["source"] for one in comparison.references if one.get("source") and is_full)
     names = list(dict.fromkeys(name for match in shown for name in match.reference["figures"]))
     columns = (
         *(Column(name, name, format_number) for name in names),
@@ -43,9 +41,8 @@ def reference_section(comparison: Comparison, *, is_full: bool = True) -> Sectio
         {"of": name_reference(match.reference), "match": describe_match(match), **match.reference["figures"]}
         for match in shown
     ]
-    notes = (*remarks, *(f"Source: {source}" for source in sources))
-    tables = (Table("published figures", columns, rows, notes),) if is_full else ()
-    return Section(HEADING, tuple(sentences), tables) if matches else None
+    table = Table("published figures", columns, rows, tuple(reference_notes(comparison.references)))
+    return Section(HEADING, tuple(sentences), (table,) if is_full else ()) if matches else None
 
 
 def references_document(comparison: Comparison) -> list[dict[str, Any]]:
@@ -65,6 +62,12 @@ def name_reference(reference: Mapping[str, Any]) -> str:
     """Returns hardware and devices of a reference, and whether its figures could be checked."""
     mark = "" if reference.get("verified", True) else " (unverified)"
     return f"{reference['hardware']}, {reference['devices']}{mark}"
+
+
+def reference_notes(references: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yields what is to be known of published figures, and where they are from."""
+    yield from (f"{one['hardware']}: {one['notes']}" for one in references if one.get("notes"))
+    yield from (f"Source: {source}" for source in dict.fromkeys(one.get("source") for one in references) if source)
 
 
 def describe_match(match: ReferenceMatch) -> str:

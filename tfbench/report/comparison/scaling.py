@@ -41,7 +41,7 @@ def scaling_table(scaling: Scaling, legend: str = "") -> Table:
         Column("input_share", "input", _percent, rank=7),
     )
     listed = [
-        {"num_devices": place.num_devices, "mode": None if scaling.has_replicas else place.mode, **rows[place]}
+        {**rows[place], "num_devices": place.num_devices, "mode": None if scaling.has_replicas else place.mode}
         for place in sorted(rows, key=lambda one: one.order)
     ]
     known = tuple(one for one in columns if any(row.get(one.key) is not None for row in listed))
@@ -83,16 +83,12 @@ def scaling_document(scaling: Scaling) -> dict[str, Any]:
 def _row(point: ScalingPoint) -> dict[str, Any]:
     is_one, efficiency = point.mode is None, point.efficiency
     return {
-        "per_replica_batch_size": point.per_replica_batch_size,
+        **to_plain(point, without=("place", "entry")),
         "speed": speed_text(point.entry),
         "speedup": None if is_one else speedup_text(point.entry),
         "efficiency": efficiency and efficiency.value,
-        "step_seconds": point.step_seconds,
         "lost_seconds": None if is_one else point.lost_seconds,
         "exchanged_bytes": point.exchanged_bytes or None,
-        "state_bytes": point.state_bytes,
-        "transfer_share": point.transfer_share,
-        "input_share": point.input_share,
     }
 
 

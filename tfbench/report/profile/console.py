@@ -4,46 +4,27 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.profile import profiles
 from tfbench.report.profile.operations import trace_section
 from tfbench.report.profile.sentences import next_command
-from tfbench.report.run.console import Detail, RunConsole
+from tfbench.report.run.console import RunConsole
 from tfbench.report.run.sections import next_section, short_warnings, status_line
 from tfbench.report.table import Section, text, warnings
-from tfbench.wording import command_line, one_line, store_of
+from tfbench.wording import command_line, store_of
 
 
 class ProfileConsole(RunConsole):
-    """Shows one profile. Once it measures, a line on a terminal that is drawn only when there is something new.
+    """Shows one profile. Once it measures, a bar on a terminal that is drawn only when there is something new."""
 
-    Args:
-        quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
-        detail: "short": the longest layers and first cautions; "full": all there is.
-        server: As of `RunConsole`.
-        console: Writes to this instead.
-    """
-
-    def __init__(
-        self,
-        *,
-        quiet_stdout: bool,
-        detail: Detail = "short",
-        server: str | None = None,
-        console: Console | None = None,
-    ) -> None:
-        super().__init__(quiet_stdout=quiet_stdout, detail=detail, server=server, console=console)
-        self._has_begun = False
-        self._has_line = False
+    _has_begun = False
 
     def stage(self, text: str) -> None:
         """Says what is done; with a spinner until measuring has begun, which the thread that turns it would disturb."""
         if self._is_live and self._has_begun:
-            self._show_line(text)
+            self._draw_bar(0, None, details=text)
         else:
             super().stage(text)
 
@@ -56,7 +37,7 @@ class ProfileConsole(RunConsole):
         """Says on a terminal which round is done."""
         if self._is_live:
             left = f"{seconds_left:.0f} s left of {seconds:g}" if seconds_left else "the last ones"
-            self._show_line(f"timing, round {number}, {left}")
+            self._draw_bar(0, None, details=f"timing, round {number}, {left}")
 
     def finish(
         self,
@@ -85,17 +66,3 @@ class ProfileConsole(RunConsole):
             sections += [*short_warnings(result, told.cautions), following]
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         self.show_sections([*sections, *([trace_section(shlex.quote(str(trace)), backend)] if trace.is_dir() else [])])
-
-    def close(self) -> None:
-        """Takes what moves off the screen."""
-        super().close()
-        if self._has_line:
-            self._show_line("")
-
-    def _show_line(self, text: str) -> None:
-        """Writes over the line that stands there; a thread that draws would take time from the measurement."""
-        self._stop_status()
-        self._has_line = bool(text)
-        width = self._console.width - 1
-        self._console.file.write(f"\r{one_line(text)[:width]:{width}}\r")
-        self._console.file.flush()

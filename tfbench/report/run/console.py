@@ -133,7 +133,6 @@ class RunConsole(Observer):
         """Moves the progress bar; nothing where stdout is no terminal."""
         if not self._is_live or self._detail == "quiet":
             return
-        self._stop_status()
         total = progress.total_steps
         whole = "" if total is None else f"{_percentage(progress.step, total):3} %"
         of = "" if self._num_epochs is None else f"/{self._num_epochs}"
@@ -141,11 +140,7 @@ class RunConsole(Observer):
         if progress.steps_per_second is not None:
             details += f"  {progress.steps_per_second:.1f} steps/s"
         details += f"  {formats.format_clock(progress.seconds_left)} left"
-        if self._progress is None:
-            self._start_progress(progress.step, total, whole, details)
-        else:
-            bar, task = self._progress
-            bar.update(task, completed=progress.step, total=total, whole=whole, details=details, refresh=True)
+        self._draw_bar(progress.step, total, whole=whole, details=details)
 
     def epoch(self, epoch: EpochRecord) -> None:
         """Adds an epoch to the table, where it has its place there."""
@@ -235,8 +230,14 @@ class RunConsole(Observer):
         """Returns a text in lines that a terminal need not cut within words; elsewhere as one line, for programs."""
         return formats.wrap_message(text, self._console.width).split("\n") if self._is_live else [text]
 
-    def _start_progress(self, step: int, total_steps: int | None, whole: str, details: str) -> None:
-        progress = Progress(
+    def _draw_bar(self, step: int, total: int | None, *, whole: str = "", details: str) -> None:
+        self._stop_status()
+        fields: dict[str, Any] = {"completed": step, "total": total, "whole": whole, "details": shown(details).plain}
+        if self._progress:
+            bar, task = self._progress
+            bar.update(task, **fields, refresh=True)
+            return
+        bar = Progress(
             TextColumn("{task.description}", markup=False),
             TextColumn("{task.fields[whole]}", markup=False),
             BarColumn(bar_width=max(10, min(40, self._console.width - 62 - len(self._bar_label)))),
@@ -246,13 +247,8 @@ class RunConsole(Observer):
             transient=True,
             redirect_stdout=not self._console.stderr,  # what others print to a stdout that is not ours stays there
         )
-        self._progress = (
-            progress,
-            progress.add_task(
-                shown(self._bar_label).plain, completed=step, total=total_steps, whole=whole, details=details
-            ),
-        )
-        progress.start()
+        self._progress = bar, bar.add_task(shown(self._bar_label).plain, **fields)
+        bar.start()
 
     def _stop_status(self) -> None:
         if self._status:

@@ -1,6 +1,6 @@
 """A run as plots: loss and accuracy by epoch, speed by step, a profile's step; and where its process's time went."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
@@ -41,12 +41,7 @@ def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
 
 
 def _loss(result: RunResult) -> Plot | None:
-    epochs = result.epochs
-    series = [
-        _by_epoch(result, "training", [one.loss for one in epochs]),
-        _by_epoch(result, "training samples, inference mode", [one.inference_loss for one in epochs]),
-        _by_epoch(result, "validation", [one.val_loss for one in epochs]),
-    ]
+    series = _by_epoch(result, "loss")
     losses = [point.y for one in series for point in one.points]
     if not losses:
         return None
@@ -62,12 +57,7 @@ def _loss(result: RunResult) -> Plot | None:
 
 
 def _accuracy(result: RunResult, best: float | None) -> Plot | None:
-    epochs = result.epochs
-    series = [
-        _by_epoch(result, "training", [one.accuracy for one in epochs]),
-        _by_epoch(result, "training samples, inference mode", [one.inference_accuracy for one in epochs]),
-        _by_epoch(result, "validation", [one.val_accuracy for one in epochs]),
-    ]
+    series = _by_epoch(result, "accuracy")
     if not any(one.points for one in series):
         return None
     if not result.is_synthetic:  # whose accuracies are of another task
@@ -120,9 +110,11 @@ def _speed(result: RunResult, speed: float | None) -> Plot | None:
     )
 
 
-def _by_epoch(result: RunResult, name: str, values: Sequence[float | None]) -> Series:
-    points = zip(result.epochs, values, strict=True)
-    return Series(name, tuple(Point(record.epoch, value) for record, value in points if value is not None))
+def _by_epoch(result: RunResult, name: str) -> list[Series]:
+    """Returns a line of a figure for each of the data that it was found on."""
+    names = {"training": name, "training samples, inference mode": f"inference_{name}", "validation": f"val_{name}"}
+    found = {title: [(one.epoch, getattr(one, key)) for one in result.epochs] for title, key in names.items()}
+    return [Series(title, tuple(Point(x, y) for x, y in points if y is not None)) for title, points in found.items()]
 
 
 def _subject(result: RunResult) -> str:

@@ -11,7 +11,14 @@ from tfbench.analysis.run.cost import compute_cost
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.fast import read_fast
 from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_ratio, format_ratio, match_remarks
+from tfbench.report.comparison.references import (
+    DISCLAIMER,
+    describe_match,
+    describe_ratio,
+    format_ratio,
+    match_remarks,
+    reference_notes,
+)
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.run.costs import cost_section, describe_cost, energy_pairs
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
@@ -237,8 +244,7 @@ def _published(result: RunResult, summary: Summary) -> Iterator[Section]:
     columns = (*(Column(name, name, format_number) for name in names), Column("of", "of", align="left"))
     matches = match_run(result, summary)
     remarks = [*match_remarks(matches), *([DISCLAIMER] if any(match.pairs for match in matches) else [])]
-    remarks += [f"{reference.hardware}: {reference.notes}" for reference in references if reference.notes]
-    remarks += [f"Source: {source}" for source in dict.fromkeys(reference.source for reference in references)]
+    remarks += reference_notes([match.reference for match in matches])
     yield Section("Published results", tables=(Table("published results", columns, rows, tuple(remarks)),))
 
 
