@@ -24,7 +24,7 @@ import click
 
 from tfbench.analysis.comparison.equality import run_settings
 from tfbench.analysis.comparison.judging import Runs, judge
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.journal import read_records, read_run
 from tfbench.store.store import Store
 
@@ -51,7 +51,7 @@ def read_pool(store: Store, recipe: str) -> list[float]:
         path = store.journal_path(head.run_id)
         result = read_run(path, read_records(path))
         if result.request.recipe.name == recipe and result.status == "FINISHED":
-            summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+            summary = summarize_run(result)
             kinds.add(repr((run_settings(result), result.placement, result.request.recipe.measurement)))
             speeds.append(summary.metrics["samples_per_second"])
     if len(kinds) > 1:

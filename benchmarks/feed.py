@@ -37,7 +37,7 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
     """Returns the wall time and the processor time of a batch, in seconds; the median of a few turns."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     from tfbench.backends.tensorflow import input_pipeline, placement
-    from tfbench.backends.tensorflow.profiled_batches import iterate
+    from tfbench.backends.tensorflow.step_calls import iterate
     from tfbench.recipe import files
     from tfbench.recipe.sections import DistributionConfig
     from tfbench.worker.prepared import load_data

@@ -65,7 +65,7 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
     training, backend = recipe.training, backends.load(backend_name)
     backend.require_possible(recipe.distribution, training)
-    set_process_wide(training)
+    set_process_wide(recipe)
     import keras
 
     splits = load_data(recipe.dataset, None, seed=training.seed)

@@ -4,7 +4,7 @@
 
 Plants rounds in which a long phase and a short one take known times, with noise of their own and of the whole machine,
 and in some populations with rounds in which something else held everything up. The interval is made by tfbench's own
-code, `analysis/profile/phases`. The truth is what the mean of the rounds that are kept comes to on average: the mean of
+code, `analysis/profile/summary`. The truth is what the mean of the rounds that are kept comes to on average: that of
 100 times as many simulations. Beside it stands Student's t over the rounds that are kept, as if nothing chose them.
 Prints a Markdown table; ends with 1 if an interval holds the truth in less than 92 % of the simulations.
 """
@@ -18,7 +18,7 @@ import click
 import numpy as np
 
 from tfbench.analysis.comparison.intervals import t_quantile
-from tfbench.analysis.profile.phases import KEPT_ROUNDS, KeptRounds
+from tfbench.analysis.profile.summary import KEPT_ROUNDS, KeptRounds
 from tfbench.records.profile import ProfileRound
 
 SEED = 0

@@ -38,13 +38,11 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from tracking_truth import build_stores, verify  # noqa: E402
 
 from servers import MlflowServer, Postgres  # noqa: E402
-from tfbench.analysis.run.summary import summarize_run  # noqa: E402
 from tfbench.errors import TrackingError  # noqa: E402
 from tfbench.records import events  # noqa: E402
-from tfbench.records.journal import Replay, read_records, read_run  # noqa: E402
+from tfbench.records.journal import Replay, read_records  # noqa: E402
 from tfbench.store.store import Store  # noqa: E402
 from tfbench.tracking.mlflow_tracker import MlflowTracker  # noqa: E402
-from tfbench.tracking.projection import project  # noqa: E402
 
 CLIENTS = 4
 TIMED = 25  # runs a client, where the time is taken
@@ -100,9 +98,8 @@ def track_one(store: Store, run_id: str, tracker: MlflowTracker) -> str:
                 tracker.update(replay.result(), None)
             except TrackingError:  # it is left alone until the run is over
                 is_tracked = False
-    result = read_run(store.journal_path(run_id))
     try:
-        project(result, summarize_run(result), store, tracker)
+        tracker.project(run_id)
     except TrackingError as error:
         return str(error)
     return ""

@@ -28,7 +28,7 @@ LEDGER_ENTRIES = {
     "data": "loading or making the data, building its pipelines",
     "model": "building the model, restoring a snapshot, reading what the machine is",
     "waiting": "waiting for MLflow to be ready, so that it does not disturb the measurement",
-    "replica_check": "comparing a first step of several replicas with that of one",
+    "replica_check": "checking what several devices sum up and hold",
     "first_step": "first execution: tracing, compilation, first batch",
     "warmup": "the rest of the warm-up",
     "steady": "steady training steps",

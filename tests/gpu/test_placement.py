@@ -32,13 +32,13 @@ GIBIBYTE = 2**30
 @of_a_gpu_alone
 def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) -> None:
     text, facts = run("devices", cwd=tmp_path), run_json("devices", cwd=tmp_path)
-    show("tfbench devices", *text.stdout.splitlines(), f"problem: {facts['problem']}", *facts["log"])
-    assert facts["problem"] is None, "the driver names a GPU that TensorFlow does not see"
+    show("tfbench devices", *text.stdout.splitlines(), f"problem: {facts['problem']}")
+    assert facts["problem"] is None, "the driver names a GPU that a back end does not see"
     assert len(facts["gpus"]) == count_gpus()
-    for other in facts["other_backends"]:
-        if other["name"] == NAME:
-            assert other["cuda"], f"this {TITLE} was built without CUDA"
-            assert len(other["gpus"]) == count_gpus(), other["problem"]
+    for one in facts["backends"]:
+        if one["name"] == NAME:
+            assert one["cuda"], f"this {TITLE} was built without CUDA"
+            assert len(one["gpus"]) == count_gpus(), one["problem"]
     known = {gpu.bus_id: gpu for gpu in gpus.read_gpus()}
     for number, found in enumerate(facts["gpus"]):
         gpu = known[found["bus_id"]]
@@ -101,16 +101,9 @@ def test_an_absent_gpu_is_refused_with_those_that_there_are(tmp_path: Path) -> N
 
 @of_a_gpu_alone
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.gpu(2))])
-def test_clocks_and_power_are_those_of_the_gpu_that_computes(number: int) -> None:
-    found = probe("busy", device=f"gpu:{number}")
-    show(f"NVML while gpu:{number} computes", *(f"{name}: {value}" for name, value in found.items()))
+def test_clocks_and_power_are_read_of_the_gpu_that_computes(number: int) -> None:
+    """The one whose memory is taken is the one whose address the record holds."""
+    found = probe("occupy", device=f"gpu:{number}")
+    show(f"gpu:{number}", *(f"{name}: {value}" for name, value in found.items()))
     (address,) = found["recorded"]
-    # Where the framework does not tell, memory that is taken says which GPU it is.
-    assert found["framework"] in ([address], []), f"{TITLE} computes on another GPU than the record says"
-    before, busy = found["before"][address], found["busy"][address]
-    taken = {one: found["busy"][one]["used_bytes"] - found["before"][one]["used_bytes"] for one in found["busy"]}
-    assert max(taken, key=lambda one: taken[one]) == address and taken[address] > GIBIBYTE
-    if busy["clock_mhz"] and before["clock_mhz"]:
-        assert busy["clock_mhz"] >= before["clock_mhz"] / 2  # one that was busy before may have cooled its clock
-    if busy["utilization_percent"] is not None:
-        assert busy["utilization_percent"] >= 50
+    assert max(found["taken"], key=found["taken"].get) == address and found["taken"][address] > GIBIBYTE

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpu_machine import DEVICE, NAME, ON_BACKEND, REHEARSAL, TITLE, of_tensorflow_alone, probe, run_json, show
+from gpu_machine import DEVICE, NAME, ON_BACKEND, REHEARSAL, TITLE, run_json, show
 from tfbench.recipe.abilities import COMPILERS, why_untraceable
 
 pytestmark = pytest.mark.gpu
@@ -79,11 +79,3 @@ def test_what_a_step_fetches_to_the_host_is_told(document: Any) -> None:
     assert busy <= 1.02 * readings["traced_step_seconds"]
     if REHEARSAL:
         assert readings["host_waits"] == []
-
-
-@of_tensorflow_alone("a step with and without XLA's marks")
-def test_kernels_of_a_step_that_xla_compiled_are_marked_as_its_own() -> None:
-    """XLA marks kernels with an operation and a module of its own; those of TensorFlow alone have no such mark."""
-    marks = {name: probe("compiled", device=DEVICE, is_on=name == "on") for name in ("on", "off")}
-    show("marks of XLA in traces, with it and without", *marks.items())
-    assert marks["on"]["hlo_module"] > marks["off"]["hlo_module"] == 0

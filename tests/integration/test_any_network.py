@@ -25,9 +25,8 @@ pytestmark = pytest.mark.slow
 def trained(strategy: str) -> Any:
     """Returns what `own_networks` prints of all networks, trained in one process."""
     probe = Path(__file__).parents[1] / "support" / "own_networks.py"
-    undivided = ["undivided"] if (NAME, strategy) == ("tensorflow", "mirrored") else []
     done = subprocess.run(
-        [sys.executable, str(probe), strategy, *NETWORKS, *undivided],
+        [sys.executable, str(probe), strategy, *NETWORKS],
         env={**os.environ, "KERAS_BACKEND": NAME, "PYTHONPATH": str(probe.parent)},
         capture_output=True,
         text=True,
@@ -43,8 +42,6 @@ def test_a_compiled_network_has_the_losses_of_plain_keras(name: str, strategy: s
     found = trained(strategy)[name]
     tolerance = ROUNDING if strategy == "mirrored" else 1e-6
     assert found["losses"] == [pytest.approx(pair, rel=tolerance) for pair in found["plain"]]
-    if strategy == "mirrored":
-        assert found["compared"] == [["sums", "gradients"][NAME == "jax" :], ""]
 
 
 def test_what_cannot_be_counted_is_left_out() -> None:
@@ -55,7 +52,7 @@ def test_what_cannot_be_counted_is_left_out() -> None:
 
 
 @pytest.mark.skipif(NAME != "tensorflow", reason="elsewhere a step is one program for all devices")
-def test_a_step_that_does_not_divide_its_loss_by_the_replicas_is_refused() -> None:
-    found = trained("mirrored")["undivided"]["error"]
-    assert "the gradients of the first step differ" in found
-    assert "its own train_step must divide its loss by the replicas" in found
+def test_a_step_that_may_not_divide_its_loss_by_the_replicas_is_warned_of() -> None:
+    found = trained("mirrored")
+    assert [name for name in NETWORKS if found[name]["doubt"]] == ["own_step"]
+    assert "num_replicas_in_sync" in found["own_step"]["doubt"]

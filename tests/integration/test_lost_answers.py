@@ -21,7 +21,6 @@ from tfbench.records.sweep import SWEEP_TAG
 from tfbench.store.store import Store
 from tfbench.tracking import fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.tracking.projection import project
 from tfbench.tracking.tracker import Curve, SweepFigures
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def track(proxy: LossyProxy, store: Store, experiment: str, result: RunResult = RESULT) -> TrackedRun:
-    return project(result, summarize_run(result), store, MlflowTracker(proxy.uri, experiment, store))
+    return MlflowTracker(proxy.uri, experiment, store).project(result.request.run_id)
 
 
 def runs_of(server: MlflowServer, experiment: str) -> "list[Run]":

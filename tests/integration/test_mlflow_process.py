@@ -12,10 +12,8 @@ import psutil
 import pytest
 
 from journals import build_sized_result, make_database, write_journal
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.store.store import Store
-from tfbench.tracking import projection
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.tracker import SilentServerError, Tracker
 
@@ -66,7 +64,7 @@ def test_a_run_is_tracked_there_as_it_would_be_here(store: Store, capfd: pytest.
     assert [file.path for file in client.list_artifacts(report.run_id)] == ["report.html"]
 
     here = MlflowTracker(store.tracking_uri, "tfbench", store)
-    assert projection.project(result, summarize_run(result), store, here) == tracked
+    assert here.project(run_id) == tracked
     assert client.get_run(tracked.run_id).data.to_dictionary() == there
 
 

@@ -5,10 +5,8 @@ import pytest
 
 from journals import build_sized_result, write_journal
 from servers import MlflowServer, serving
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.store.store import Store
-from tfbench.tracking import projection
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 
 
@@ -30,9 +28,8 @@ def test_a_run_is_tracked_at_a_server_and_an_error_says_so_once_it_is_down(
     uri = server.uri
     store = Store(tmp_path / "mlruns")
     result = build_sized_result(0)
-    summary = summarize_run(result)
     path = write_journal(store, result)
-    tracked = [projection.project(result, summary, store, MlflowTracker(uri, "bench", store)) for _ in range(2)]
+    tracked = [MlflowTracker(uri, "bench", store).project(result.request.run_id) for _ in range(2)]
 
     assert tracked[0] == tracked[1]
     assert tracked[0].tracking_uri == uri

@@ -15,13 +15,13 @@ import pytest
 from builders import build_epoch
 from journals import build_sized_result, make_database, write_journal
 from sweeps import TWO_ARMS, build_cell_result, build_plan
-from tfbench.analysis.run.summary import summarize, summarize_run
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.run import RunExit, RunResult, TrackedRun
 from tfbench.records.sweep import Variation, list_cells
 from tfbench.report.figures import ARM_COLORS
 from tfbench.store.store import Store
-from tfbench.tracking import database, fields, projection
+from tfbench.tracking import database, fields
 from tfbench.tracking.mlflow_sweep_view import sweep_view
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
@@ -38,7 +38,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from journals import build_sized_result
 from tfbench.errors import TrackingError
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.store.store import Store
@@ -46,7 +46,7 @@ store = Store(Path({root!r}))
 tracker = MlflowTracker(store.tracking_uri, "tfbench", store)
 {before}
 result = build_sized_result(int(sys.argv[1]))
-tracker.update(result, summarize(result, warmup_steps=1))
+tracker.update(result, summarize_run(result))
 tracker.finish(result, Path(sys.argv[2]))
 """
 
@@ -81,7 +81,7 @@ def finish(store: Store, result: RunResult, tracker: MlflowTracker | None = None
     files = store.root.parent / "files"
     files.mkdir(exist_ok=True)
     tracker = tracker or new_tracker(store)
-    tracked = tracker.update(result, summarize(result, warmup_steps=1))
+    tracked = tracker.update(result, summarize_run(result))
     tracker.finish(result, files)
     return tracked
 
@@ -170,7 +170,7 @@ def test_a_value_that_does_not_exist_is_left_out(store: Store) -> None:
 def test_the_files_of_a_run_are_its_artifacts(store: Store) -> None:
     result = build_sized_result(0)
     write_journal(store, result)
-    tracked = projection.project(result, summarize_run(result), store, new_tracker(store))
+    tracked = new_tracker(store).project(result.request.run_id)
     folder = store.artifacts / tracked.run_id / "artifacts"
     names = {path.name for path in folder.iterdir()}
     assert names >= {"recipe.json", "journal.jsonl", "environment.json", "result.json", "loss.png", "accuracy.png"}

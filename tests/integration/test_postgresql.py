@@ -8,13 +8,11 @@ import pytest
 
 from journals import build_sized_result, write_journal
 from servers import PASSWORD, MlflowServer, Postgres, find_programs
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.tracking.projection import project
 from tfbench.tracking.tracker import Tracker
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_programs() is None, reason="PostgreSQL is not installed")]
@@ -59,16 +57,16 @@ def test_a_server_and_its_database_are_killed_and_nothing_is_lost(postgres: Post
         store = write_runs(tmp_path / "mlruns", server.uri)
         tracker = MlflowTracker(server.uri, "bench", store)
         results = [build_sized_result(index) for index in range(RUNS)]
-        project(results[0], summarize_run(results[0]), store, tracker)
+        tracker.project(results[0].request.run_id)
         tracker.update(results[1], None)
         postgres.kill()
         with pytest.raises(TrackingError, match="`tfbench recover"):
-            project(results[1], summarize_run(results[1]), store, tracker)
+            tracker.project(results[1].request.run_id)
         postgres.start()
-        project(results[2], summarize_run(results[2]), store, tracker)  # the server finds its database again
+        tracker.project(results[2].request.run_id)  # the server finds its database again
         server.kill()
         with pytest.raises(TrackingError, match="`tfbench recover"):
-            project(results[3], summarize_run(results[3]), store, tracker)
+            tracker.project(results[3].request.run_id)
         server.start()
         runs = recover(store, lambda _, experiment: Tracker(server.uri, experiment, store))
         assert [run.status for run in runs] == ["recovered", "recovered"]

@@ -525,16 +525,15 @@ def test_a_run_without_an_end_is_exported_with_a_warning_and_left_by_an_import(s
 
 
 UNTRUE = [
-    (b'"num_parameters":', b'"num_parameters":1' + b"0" * 400, "a number is larger than any of a run"),
+    (b'"num_parameters":', b'"num_parameters":1' + b"0" * 400, "is damaged: OverflowError"),
     (b'"time":', b'"time":"x","y":', "it does not begin with a request"),
     (b'"epoch_seconds":', b'"epoch_seconds":-', "epoch.epoch.epoch_seconds: must be greater than or equal to 0"),
-    (b'"epoch_seconds":', b'"epoch_seconds":NaN,"x":', "a number is larger than any of a run"),
-    (b'"created":17', b'"created":1e300,"x":17', "a number is larger than any of a run"),
+    (b'"epoch_seconds":', b'"epoch_seconds":NaN,"x":', "epoch.epoch.epoch_seconds: must be a finite number"),
+    (b'"created":17', b'"created":1e300,"x":17', "request.created: must be less than or equal to"),
     (b'"steps_per_epoch":30', b'"steps_per_epoch":"x"', "ready.steps_per_epoch: must be a valid integer"),
     (b'"pid":', b'"pid":-', "worker.pid: must be greater than or equal to 0"),
     (b'"name":"mlp-', b'"name":{},"x":"mlp-', "request.name: must be a valid string. Received: {}"),
     (b'"tags":{}', b'"tags":{"a":1}', "request.tags.a: must be a valid string. Received: 1"),
-    (b'"tags":{}', b'"tags":{"a":"' + b"x" * 1_000_001 + b'"}', "a text has 1,000,001 characters"),
     (b'"status":"FINISHED"', b'"status":"DONE"', "exit.status: must be one of RUNNING, FINISHED, FAILED, KILLED"),
     (b'"recipe":{"recipe":', b'"recipe":5,"x":{"recipe":', "request.recipe: must be a table. Received: 5"),
 ]

@@ -1,4 +1,4 @@
-"""Two processes train as one does on TensorFlow, tell of a first step that is not as one, and of a worker that is lost.
+"""Two processes train as one does on TensorFlow, and tell of a worker that is lost.
 
 Both do everything, one thing after another, so that TensorFlow is started for it but twice, and once for one process.
 """
@@ -62,34 +62,24 @@ resolved = backend.resolve(config, training_of("adam"), member)
 
 import keras
 
-def build(arm, drops=False):
+def build(arm):
     model = keras.Sequential([keras.Input(spec.input_shape), keras.layers.Conv2D(4, 3, activation="relu"),
-                              keras.layers.BatchNormalization() if drops else keras.layers.MaxPooling2D(),
-                              keras.layers.Flatten(), keras.layers.Dropout(0.5 if drops else 0.0),
-                              keras.layers.Dense(10)])
+                              keras.layers.MaxPooling2D(), keras.layers.Flatten(), keras.layers.Dense(10)])
     model.compile(build_optimizer(OPTIMIZERS[arm], model, total_steps=20),
                   keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                   metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")], jit_compile=False,
                   steps_per_execution=arms[arm])
     return model
 
-def laid_out(arm, **options):
+def laid_out(arm):
     keras.utils.set_random_seed(3 + (index or 0))  # all begin with the weights of the first, whatever they draw
     with resolved.scope():
-        model = build(arm, **options)
+        model = build(arm)
         backend.lay_out(resolved, config, model)
     return model
 
 def batches():
     return input_pipeline.build_training_dataset(splits, global_batch_size=BATCH, seed=5, part=part)
-
-def check(model, arm, **options):
-    found = backend.check_replicas(model, lambda: build(arm, **options), batches(), resolved.placement)
-    try:
-        backend.require_as_one(found, resolved.placement)
-    except MeasurementError as error:
-        return str(error)
-    return to_plain(found)
 
 def fit(model, **options):
     model.fit(batches(), shuffle=False, verbose=0, **options)
@@ -99,7 +89,7 @@ facts, kept = {"placement": to_plain(resolved.placement), "checks": {}, "validat
 for arm in arms:
     model = laid_out(arm)
     if member:
-        facts["checks"][arm] = check(model, arm)
+        facts["checks"][arm] = to_plain(backend.check_replicas(model, resolved.placement))
     with backend.watch() as watch:
         fit(model, steps_per_epoch=20, epochs=1)
         backend.synchronize()
@@ -109,12 +99,6 @@ for arm in arms:
     kept[f"{arm} logits"] = model.predict(input_pipeline.without_targets(validation), verbose=0)
 kept["labels"] = splits.validation.targets
 np.savez(output, **kept)
-if member:
-    facts["checks"]["dropout and statistics"] = check(laid_out("adam", drops=True), "adam", drops=True)
-    model = laid_out("momentum")
-    if index == 1:
-        model.trainable_variables[0].assign_add(np.full((3, 3, 1, 4), 0.1, np.float32))
-    facts["checks"]["other weights"] = check(model, "momentum")
 backend.leave()
 print("FACTS" + json.dumps(facts), flush=True)
 """
@@ -210,15 +194,9 @@ def test_a_validation_by_two_workers_counts_every_sample_once(seen: Seen, arm: s
         assert facts["validation"][arm]["accuracy"] == pytest.approx((logits.argmax(-1) == labels).mean(), rel=1e-6)
 
 
-def test_a_first_step_of_two_workers_is_held_against_that_of_one(seen: Seen) -> None:
+def test_sums_over_two_workers_count_each_once(seen: Seen) -> None:
     for facts in seen.facts[:2]:
-        for name in (*ARMS, "dropout and statistics"):
-            check = facts["checks"][name]
-            assert check["compared"] == ["sums", "gradients"], check
-            assert check["deviation"] < 1e-5
-            assert check["num_replicas"] == 2
-        assert "does not train as one replica does: the gradients of the first step" in facts["checks"]["other weights"]
-        assert "Use another number of replicas" in facts["checks"]["other weights"]
+        assert facts["checks"] == {arm: {"num_replicas": 2, "reason": "", "fault": ""} for arm in ARMS}
 
 
 def test_a_worker_that_is_told_to_end_does_and_the_other_says_that_it_lost_it(seen: Seen) -> None:

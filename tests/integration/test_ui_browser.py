@@ -21,7 +21,7 @@ from browser import DEADLINE_SECONDS, Browser, open_browser, wait_for
 from journals import build_sized_result, make_database
 from sweeps import BATCHES, TWO_ARMS, build_cell_result, build_limited_plan, write_sweep
 from tfbench import cli
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.sweep import Cell, Variation, list_cells
 from tfbench.store.store import Store
@@ -44,13 +44,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     tracker = MlflowTracker(store.tracking_uri, "tfbench", store)
     for index in RUNS:
         result = build_sized_result(index)
-        tracker.update(result, summarize(result, warmup_steps=1))
+        tracker.update(result, summarize_run(result))
         tracker.finish(result, folder / "files")
     write_sweep(store, SWEEP, speed_of)
     tracker = MlflowTracker(store.tracking_uri, "sweeps", store)
     for cell in list_cells(SWEEP):
         result = build_cell_result(SWEEP, cell, speed_of(cell))
-        tracker.update(result, summarize(result, warmup_steps=1))
+        tracker.update(result, summarize_run(result))
         tracker.finish(result, folder / "files")
     tracker.log_report(
         "report-abc", {"report.html": b"<p>the verdict</p>"}, {"tfbench.sweep": "abc"}, created=1_700_000_000.0

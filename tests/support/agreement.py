@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from builders import build_recipe, build_request, build_result, build_span, place_request
 from journals import write_journal
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.cli import cli
 from tfbench.errors import ComparisonError
 from tfbench.records.run import RunExit, RunRequest, RunResult
@@ -45,8 +45,7 @@ class PlantedStore:
         def make(request: RunRequest, *rest: Any) -> RunOutcome:
             result = build_planted(request, self.draw(factor(request)))
             write_journal(self.store, result)
-            warmup_steps = request.recipe.measurement.warmup_steps
-            summary = summarize(result, warmup_steps=warmup_steps)
+            summary = summarize_run(result)
             return RunOutcome(result=result, summary=summary, tracked=None, was_interrupted=False)
 
         return make

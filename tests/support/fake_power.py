@@ -5,6 +5,7 @@ Both count by a clock that a test sets, so that what they tell is known: 10 W ar
 
 import dataclasses
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,12 +30,12 @@ class Card:
     """A GPU: what its driver says, and what it refuses to say."""
 
     address: str
+    name: str = "H100"
     watts: float = 200.0
     clock_mhz: int = 1980
     celsius: int = 60
     reasons: int = 0
     limit_watts: float = 700.0
-    default_watts: float = 700.0
     ecc_errors: int = 0
     pids: tuple[int, ...] = (4242,)
     is_divided: bool = False
@@ -51,21 +52,50 @@ class NVMLLibraryMismatchError(Exception):
     """The driver is older than a function of the bindings; no `NVMLError`."""
 
 
+# What is asked of a card, by the functions of `pynvml`; the two arguments behind it say of what.
+ANSWERS: dict[str, Callable[[Card, int, int], Any]] = {
+    "nvmlDeviceGetMigMode": lambda card, *_: [int(card.is_divided)] * 2,
+    "nvmlDeviceGetName": lambda card, *_: card.name,
+    "nvmlDeviceGetUUID": lambda card, *_: f"GPU-{card.address[-7:-5]}".upper(),
+    "nvmlDeviceGetPciInfo": lambda card, *_: SimpleNamespace(busId=f"0000{card.address}".upper()),
+    "nvmlDeviceGetMemoryInfo": lambda card, *_: SimpleNamespace(total=80 * 2**30),
+    "nvmlDeviceGetMaxClockInfo": lambda card, kind, _: {1: 1, 2: 2}[kind] * card.clock_mhz,
+    "nvmlDeviceGetEnforcedPowerLimit": lambda card, *_: round(1000 * card.limit_watts),
+    "nvmlDeviceGetClockInfo": lambda card, kind, _: {1: card.clock_mhz}[kind],
+    "nvmlDeviceGetTemperature": lambda card, kind, _: {0: card.celsius}[kind],
+    "nvmlDeviceGetCurrentClocksEventReasons": lambda card, *_: card.reasons,
+    "nvmlDeviceGetCurrentClocksThrottleReasons": lambda card, *_: card.reasons,
+    "nvmlDeviceGetPowerManagementLimit": lambda card, *_: round(1000 * card.limit_watts),
+    "nvmlDeviceGetPowerManagementDefaultLimit": lambda card, *_: 700_000,
+    "nvmlDeviceGetTotalEccErrors": lambda card, kind, _: kind * card.ecc_errors,
+    "nvmlDeviceGetComputeRunningProcesses": lambda card, *_: [SimpleNamespace(pid=pid) for pid in card.pids],
+}
+
+
 class FakeNvml:
-    """The functions of `pynvml` that tfbench calls; others are not there."""
+    """The functions of `pynvml` that tfbench calls; others are not there.
+
+    Args:
+        clock: By which energy is counted.
+        cards: In the order of their bus.
+        is_there: Whether there is a driver.
+        lacks: Functions that these bindings do not have.
+        in_bytes: Whether they give texts as bytes, as older ones do.
+    """
 
     NVMLError = NVMLError
     NVMLLibraryMismatchError = NVMLLibraryMismatchError
-    NVML_CLOCK_SM = 1
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
     NVML_TEMPERATURE_GPU = 0
     NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 0, 1
     NVML_VOLATILE_ECC = 0
 
-    def __init__(self, clock: Clock, *cards: Card, is_there: bool = True) -> None:
-        self._clock, self._is_there = clock, is_there
+    def __init__(
+        self, clock: Clock, *cards: Card, is_there: bool = True, lacks: tuple[str, ...] = (), in_bytes: bool = False
+    ) -> None:
+        self._clock, self._is_there, self._lacks, self._in_bytes = clock, is_there, lacks, in_bytes
         self.cards = {card.address: card for card in cards}
         self.open = 0
-        self.calls: list[str] = []
 
     def nvmlInit(self) -> None:
         if not self._is_there:
@@ -75,53 +105,36 @@ class FakeNvml:
     def nvmlShutdown(self) -> None:
         self.open -= 1
 
+    def nvmlSystemGetDriverVersion(self) -> Any:
+        return b"550.54.15" if self._in_bytes else "550.54.15"
+
+    def nvmlDeviceGetCount(self) -> int:
+        return len(self.cards)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Card:
+        return self.nvmlDeviceGetHandleByPciBusId(list(self.cards)[index])
+
     def nvmlDeviceGetHandleByPciBusId(self, address: str) -> Card:
-        if address not in self.cards:
+        if address not in self.cards or self.cards[address].is_lost:
             raise NVMLError("Not Found")
         return self.cards[address]
 
-    def nvmlDeviceGetMigMode(self, card: Card) -> list[int]:
-        return [int(card.is_divided), int(card.is_divided)]
-
     def nvmlDeviceGetTotalEnergyConsumption(self, card: Card) -> int:
-        self._answer("nvmlDeviceGetTotalEnergyConsumption", card)
+        self._require("nvmlDeviceGetTotalEnergyConsumption", card)
         return round(1000 * (card.counted_before + card.watts * self._clock()))
 
-    def nvmlDeviceGetClockInfo(self, card: Card, kind: int) -> int:
-        self._answer("nvmlDeviceGetClockInfo", card)
-        assert kind == self.NVML_CLOCK_SM
-        return card.clock_mhz
+    def __getattr__(self, function: str) -> Any:
+        if function not in ANSWERS or function in self._lacks:
+            raise AttributeError(function)
 
-    def nvmlDeviceGetTemperature(self, card: Card, kind: int) -> int:
-        self._answer("nvmlDeviceGetTemperature", card)
-        return card.celsius
+        def ask(card: Card, kind: int = 0, counter: int = 0) -> Any:
+            self._require(function, card)
+            answer = ANSWERS[function](card, kind, counter)
+            return answer.encode() if self._in_bytes and isinstance(answer, str) else answer
 
-    def nvmlDeviceGetCurrentClocksEventReasons(self, card: Card) -> int:
-        self._answer("nvmlDeviceGetCurrentClocksEventReasons", card)
-        return card.reasons
+        return ask
 
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, card: Card) -> int:
-        self._answer("nvmlDeviceGetCurrentClocksThrottleReasons", card)
-        return card.reasons
-
-    def nvmlDeviceGetPowerManagementLimit(self, card: Card) -> int:
-        self._answer("nvmlDeviceGetPowerManagementLimit", card)
-        return round(1000 * card.limit_watts)
-
-    def nvmlDeviceGetPowerManagementDefaultLimit(self, card: Card) -> int:
-        self._answer("nvmlDeviceGetPowerManagementDefaultLimit", card)
-        return round(1000 * card.default_watts)
-
-    def nvmlDeviceGetTotalEccErrors(self, card: Card, kind: int, counter: int) -> int:
-        self._answer("nvmlDeviceGetTotalEccErrors", card)
-        return card.ecc_errors if kind == self.NVML_MEMORY_ERROR_TYPE_UNCORRECTED else 0
-
-    def nvmlDeviceGetComputeRunningProcesses(self, card: Card) -> list[Any]:
-        self._answer("nvmlDeviceGetComputeRunningProcesses", card)
-        return [SimpleNamespace(pid=pid) for pid in card.pids]
-
-    def _answer(self, function: str, card: Card) -> None:
-        self.calls.append(function)
+    def _require(self, function: str, card: Card) -> None:
         if card.is_lost:
             raise NVMLError("GPU is lost")
         if function in card.refused:

@@ -1,22 +1,18 @@
 """Stands in for MLflow where a test is about what is sent there, and when."""
 
 from pathlib import Path
-from typing import cast
 
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
-from tfbench.records.journal import read_run
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.store.store import Store
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.tracking.projection import project
 
 
-class FakeTracker:
+class FakeTracker(MlflowTracker):
     """A tracking server in memory."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        super().__init__(store.tracking_uri, "tfbench", store)
         self.finished: dict[str, RunResult] = {}
         self.refused: set[str] = set()
         self.is_down = False
@@ -26,10 +22,6 @@ class FakeTracker:
         self.connections += 1
         if self.is_down:
             raise TrackingError("server is down")
-
-    def project(self, run_id: str) -> TrackedRun:
-        result, here = read_run(self.store.journal_path(run_id)), cast(MlflowTracker, self)
-        return project(result, summarize_run(result), self.store, here)
 
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
         if result.request.run_id in self.refused:

@@ -51,7 +51,6 @@ _SMALL: dict[str, dict[str, Any]] = {
         "model.dense_units": 8,
         "model.dropout_rate": 0.0,
         "dataset.num_classes": 10,
-        "dataset.complete": False,
     },
 }
 _OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -102,7 +101,7 @@ def begin(recipe: Recipe, *, num_steps: int = NUM_STEPS) -> dict[str, Any]:
     backend, training, spec = backends.current(), recipe.training, describe(recipe)
     set_up(recipe)
     splits = _generate(spec, training.seed)
-    model = build_compiled_model(recipe.model, training, spec, num_replicas=1)
+    model = build_compiled_model(recipe.model, training, spec)
     weights = hashlib.sha256()
     for variable in model.weights:
         weights.update(backend.to_numpy(variable).tobytes())

@@ -1,18 +1,14 @@
 """What tests/gpu ask of a framework: `python gpu_probes.py NAME '{"argument": value}'` prints one line of JSON.
 
 Each probe is a process of its own, which takes hold of the GPU and gives it back at its end. The back end is that of
-KERAS_BACKEND, and devices are named as tfbench does: any probe but `busy` can be tried with `"device": "cpu:0"`.
+KERAS_BACKEND, and devices are named as tfbench does: any probe but `occupy` can be tried with `"device": "cpu:0"`.
 """
 
 import json
 import os
-import re
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,7 +40,7 @@ def _start(recipe: Recipe, limit: Callable[[], None] = lambda: None) -> Any:
     """Makes the device ready as a run does, `limit` done to the framework before, and returns it."""
     BACKEND.require_possible(recipe.distribution, recipe.training)
     import_keras(recipe)
-    set_process_wide(recipe.training)
+    set_process_wide(recipe)
     limit()
     return BACKEND.resolve(recipe.distribution, recipe.training)
 
@@ -110,23 +106,6 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
     }
 
 
-def compiled(*, device: str, is_on: bool) -> dict[str, int]:
-    """Counts marks of XLA in TensorFlow's trace of some steps, each of which the file holds once, for all events."""
-    from tfbench.backends.tensorflow import op_trace
-
-    _, _, model, batches = _build(device, "default", compiler="xla" if is_on else "graph")
-
-    def train() -> None:
-        model.fit(batches, steps_per_epoch=3, epochs=1, shuffle=False, verbose=0)
-
-    train()
-    with tempfile.TemporaryDirectory() as folder:
-        op_trace.trace(train, Path(folder))
-        (path,) = Path(folder).rglob("*.xplane.pb")
-        contents = path.read_bytes()
-    return {mark: contents.count(mark.encode()) for mark in ("hlo_module", "hlo_op")}
-
-
 def begin(*, device: str, recipe: str, optimizer: str) -> dict[str, Any]:
     """Returns how a training of a small version of a recipe begins; see `first_steps`."""
     small = first_steps.load_small(recipe, optimizer, **{"distribution.devices": [device]})
@@ -174,7 +153,6 @@ def memory(*, device: str, limit_mebibytes: int) -> dict[str, Any]:
     BACKEND.synchronize()
     del array
     usage = meter.finish()
-    start = time.perf_counter()
     try:
         ops.convert_to_numpy(ops.zeros([2 * limit_mebibytes * MEBIBYTE // 4])[:1])  # waits for it
         error = ""
@@ -185,7 +163,6 @@ def memory(*, device: str, limit_mebibytes: int) -> dict[str, Any]:
         "before": before,
         "recorded_peak": usage.peak_gpu_memory_bytes[0],
         "error": error.splitlines()[0] if error else "",
-        "error_seconds": time.perf_counter() - start,
     }
 
 
@@ -333,69 +310,44 @@ def _trace_steps(step: _Step) -> dict[str, Any] | None:
     }
 
 
-def peaks(*, device: str, precisions: list[str], chains: list[int]) -> dict[str, Any]:
-    """Measures the peak as a run does, and the same product in chains of other lengths and sizes."""
+def peaks(*, device: str, precisions: list[str]) -> dict[str, Any]:
+    """Measures the peak as a run does."""
     names = _start(_load(device)).device_names
-    found: dict[str, Any] = {"peak": {}, "chains": {}, "sizes": {}}
+    found: dict[str, Any] = {"peak": {}, "sizes": {}}
     for precision in precisions:
         _use_tf32(device, precision == "tf32")
         policy = "float32" if precision == "tf32" else precision
         check = peak.measure_peak(BACKEND, names, policy, seconds=1.0)
         found["peak"][precision] = check.flops_per_second
         found["sizes"][precision] = list(check.sizes)
-    _use_tf32(device, False)
-    last = precisions[-1]
-    size, dtype = found["sizes"][last][0], peak._COMPUTE_DTYPES[last]
-    for chain in chains:
-        found["chains"][str(chain)] = _time_chain(names, size, dtype, chain)
-    if device.startswith("gpu"):  # on a processor it takes a minute
-        found["chains"]["8 of twice the rows"] = _time_chain(names, 2 * size, dtype, 8)
     return found
 
 
-def _time_chain(names: Sequence[str], size: int, dtype: str, chain: int) -> float:
-    """Returns the operations a second of calls of so many products, in rounds as a peak is measured in."""
-    one = peak._build_candidate(BACKEND, names, (size, size, size), dtype, chain=chain)
-    one.run(1)
-    num_calls = peak._count_calls(one.run, peak._find_least(BACKEND, names))
-    return num_calls * one.flops / min(peak._time(one.run, num_calls) for _ in range(3))
+def occupy(*, device: str) -> dict[str, Any]:
+    """Takes 2 GiB of a GPU, and returns what every GPU lost meanwhile, and the address that a run records."""
+    before = _read_used()
+    resolved = _start(_load(device))
+    from keras import ops
+
+    array = ops.zeros([2**29])
+    BACKEND.synchronize()
+    taken = {address: used - before[address] for address, used in _read_used().items()}
+    del array
+    return {"taken": taken, "recorded": list(gpus.find_addresses(_list_visible_names(resolved)))}
 
 
-def busy(*, device: str) -> dict[str, Any]:
-    """Reads NVML of every GPU before and while this one computes, and what the framework says of its address."""
-    before = _read_nvml()
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as log:
-        os.dup2(log.fileno(), 2)
-        resolved = _start(_load(device))
-        os.dup2(kept, 2)
-        log.seek(0)
-        words = log.read().decode(errors="replace")
-    step, _ = _build_step(4096, 0.02)
-    readings: list[dict[str, Any]] = []
-    watcher = threading.Thread(target=lambda: (time.sleep(1.5), readings.append(_read_nvml())))
-    watcher.start()
-    while watcher.is_alive():
-        for _ in range(10):
-            step()
-        step.wait()
-    return {
-        "before": before,
-        "busy": readings[0],
-        "framework": _told_addresses(words),
-        "recorded": list(gpus.find_addresses(_list_visible_names(resolved))),
+def _read_used() -> dict[str, int]:
+    """Returns the bytes in use of every GPU, by its address, as NVML tells them."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
+    found = {
+        gpus.read_address(pynvml.nvmlDeviceGetPciInfo(handle).busId): int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+        for handle in handles
     }
-
-
-def _told_addresses(log: str) -> list[str]:
-    """Returns the addresses of the GPUs in use by the framework's own word; JAX says none."""
-    if BACKEND.name == "torch":
-        import torch
-
-        identity = str(torch.cuda.get_device_properties(0).uuid)
-        return [gpu.bus_id or "" for gpu in gpus.read_gpus() if gpu.uuid and gpu.uuid.endswith(identity)]
-    return sorted(set(map(gpus.read_address, re.findall(r"pci bus id: ([0-9a-fA-F:.]+)", log))))
+    pynvml.nvmlShutdown()
+    return found
 
 
 def _list_visible_names(resolved: Any) -> list[str]:
@@ -415,25 +367,6 @@ def _read_capability() -> list[int]:
     capability = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
     pynvml.nvmlShutdown()
     return list(capability)
-
-
-def _read_nvml() -> dict[str, dict[str, Any]]:
-    import pynvml
-
-    pynvml.nvmlInit()
-    readings = {}
-    for number in range(pynvml.nvmlDeviceGetCount()):
-        handle = pynvml.nvmlDeviceGetHandleByIndex(number)
-        utilization = gpus._ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
-        milliwatts = gpus._ask(pynvml.nvmlDeviceGetPowerUsage, handle)
-        readings[gpus.read_address(pynvml.nvmlDeviceGetPciInfo(handle).busId)] = {
-            "used_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).used),
-            "utilization_percent": utilization and utilization.gpu,
-            "clock_mhz": gpus._ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-            "watts": milliwatts and milliwatts / 1000,
-        }
-    pynvml.nvmlShutdown()
-    return readings
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Runs over several workers whose processes measure nothing: quick ones, by `fake_workers`."""
 
+import functools
 import json
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ import pytest
 
 import fake_workers
 from builders import build_environment, build_placement, build_recipe, build_request, build_settings
-from tfbench.machine import children
 from tfbench.records.journal import plain_fields
 from tfbench.records.observer import Observer
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
@@ -37,9 +38,7 @@ def start_fakes(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Fates:
     )
     ready.write_text(json.dumps(fields | {"steps_per_epoch": 10}), encoding="utf-8")
     monkeypatch.setenv(fake_workers.READY, str(ready))
-    monkeypatch.setattr(
-        children, "_command", lambda module, arguments: [sys.executable, "-S", fake_workers.__file__, *arguments]
-    )
+    monkeypatch.setattr(subprocess, "Popen", functools.partial(_start_fake, subprocess.Popen))
 
     def meet(**fate: str) -> None:
         monkeypatch.setenv(
@@ -47,6 +46,14 @@ def start_fakes(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Fates:
         )
 
     return meet
+
+
+def _start_fake(real: Any, command: Sequence[str], **options: Any) -> Any:
+    """Starts a worker that measures nothing in place of one that does, and all else as it is."""
+    if "tfbench.worker" in command:
+        place = command.index("tfbench.worker")
+        command = [*command[: place - 2], sys.executable, "-S", fake_workers.__file__, *command[place + 1 :]]
+    return real(command, **options)
 
 
 def ask(num_workers: int | None = 2, **training: Any) -> RunRequest:

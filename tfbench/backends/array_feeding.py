@@ -10,7 +10,7 @@ import os
 import queue
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from tfbench.datasets.sources import order
 from tfbench.datasets.sources.crops import crop_at_random, crop_view
-from tfbench.datasets.sources.splits import RecordSplit, Split, SplitName, Splits, map_arrays
-from tfbench.errors import DatasetError
+from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
 from tfbench.records.part import WHOLE, Part
 
 PREFETCHED_BATCHES = 4  # batches waiting to be used
@@ -48,12 +47,6 @@ class ArrayFeeding:
         """Returns the devices that batches are laid on; None: they stay as NumPy makes them."""
         return None
 
-    def require_readable(self, splits: Splits) -> None:
-        """Raises DatasetError if samples of any split cannot be read on the way to this framework."""
-        for split in (splits.train, splits.validation, splits.test):
-            if split is not None:
-                _require_numbered(split, splits)
-
     def count_ahead(self, splits: Splits, global_batch_size: int) -> int:
         """Returns how many training batches are ready, at most, where nothing took one for a while."""
         return PREFETCHED_BATCHES + 1  # and the one that there is no room for
@@ -78,7 +71,7 @@ class ArrayFeeding:
             Of the part of each batch (inputs, targets): float32 or integers (batch, *input_shape), and (batch,
             *target_shape). Of structured data (inputs, targets, weights), each as the data set has it.
         """
-        split, spec = _require_numbered(splits.train, splits), splits.spec
+        split, spec = splits.train, splits.spec
 
         def make() -> Generator[Batch, None, None]:
             numbered = orders(split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size)
@@ -113,7 +106,8 @@ class ArrayFeeding:
         """
         import keras
 
-        chosen, mesh = _require_numbered(getattr(splits, split), splits), self.find_mesh()
+        chosen: Split = getattr(splits, split)
+        mesh = self.find_mesh()
 
         class Batches(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has no types
             """Batches by number; here, since it is one of Keras's classes."""
@@ -152,25 +146,9 @@ class ArrayFeeding:
 
         return draw
 
-    def broken_samples_named(self, source: str, files: Sequence[str] = ()) -> AbstractContextManager[None]:
-        """Turns the framework's error about data of a source or files into a DatasetError that says which is broken."""
+    def broken_samples_named(self, source: str) -> AbstractContextManager[None]:
+        """Turns the framework's error about data of a source into a DatasetError that says which sample is broken."""
         return contextlib.nullcontext()  # the error about a sample says which it is
-
-
-def _require_numbered(split: Split | RecordSplit, splits: Splits) -> Split:
-    """Returns samples that are found by their numbers.
-
-    Raises:
-        DatasetError: They only come one after another, which is TensorFlow's format, or TensorFlow alone reads them.
-    """
-    if isinstance(split, RecordSplit):
-        raise DatasetError(
-            f"training.backend: {splits.source} are records that TensorFlow alone reads. Use backend = tensorflow, or "
-            "the publisher's files."
-        )
-    if split.read and not split.read_array:
-        raise DatasetError("training.backend: these samples are read by TensorFlow alone. Use backend = tensorflow.")
-    return split
 
 
 def orders(
@@ -191,7 +169,7 @@ def orders(
 @contextlib.contextmanager
 def _reader(split: Split) -> Iterator[Read]:
     """Gives what makes samples of rows, in their order: itself in memory, else threads, which end with the context."""
-    read = split.read_array
+    read = split.read
     if read is None:
         yield lambda rows: rows
         return

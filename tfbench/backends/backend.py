@@ -19,14 +19,14 @@ import numpy.typing as npt
 from tfbench.backends import keras_variables, one_device
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.peak import Kernels
-from tfbench.backends.placed import GpuPeaks, Placed, Watch
+from tfbench.backends.placed import Placed, Watch
 from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls
 from tfbench.backends.trace import Trace
 from tfbench.datasets.sources.splits import Splits
-from tfbench.errors import MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.environment import describe_environment
 from tfbench.machine.frameworks import Framework
+from tfbench.machine.usage import GpuPeaks
 from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
@@ -52,7 +52,7 @@ class Backend(ArrayFeeding, Kernels):
         """Describes the machine and the versions in use; the framework has been imported."""
         return describe_environment(**self.describe_versions())
 
-    def report_devices(self) -> Any:
+    def report_devices(self) -> Framework:
         """Returns what `tfbench devices` shows of it; takes the seconds that importing it takes."""
         versions = self.describe_versions()
         return Framework(
@@ -168,33 +168,14 @@ class Backend(ArrayFeeding, Kernels):
     def leave(self) -> None:
         """Waits for all workers to be done, so that none ends while another still needs it."""
 
-    def check_replicas(
-        self, model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement
-    ) -> ReplicaCheck:
-        """Holds a first step of several devices against that of one, and takes it back.
+    def check_replicas(self, model: Any, placement: Placement) -> ReplicaCheck | None:
+        """Makes sure that sums over replicas count each of them once; None: a step is one program for all devices.
 
         Args:
-            model: Built in the scope, and laid out; with a snapshot's values already, if there is one.
-            build_one: Builds and compiles the same model once more, for one device; called outside of the scope. Where
-                it raises, as code of the user's may at its second call, gradients are not compared.
-            batches: A data set, as of `build_training_dataset`.
+            model: Built in the scope, and laid out.
             placement: Of the run.
         """
-        raise NotImplementedError
-
-    def require_as_one(self, check: ReplicaCheck, placement: Placement) -> None:
-        """Raises MeasurementError unless the devices train as one does."""
-        if check.faults:
-            sums = f" with cross_device_ops = {placement.cross_device_ops}" if placement.cross_device_ops else ""
-            message = (
-                f"{placement.strategy} on {', '.join(placement.devices)}{sums} does not train as one "
-                f"{'replica' if sums else 'device'} does: {'; '.join(check.faults)}. Nothing was measured."
-            )
-            raise MeasurementError(f"{message} {self.suggest_mend(check, placement)}".rstrip())
-
-    def suggest_mend(self, check: ReplicaCheck, placement: Placement) -> str:
-        """Returns what to do where devices do not train as one does."""
-        raise NotImplementedError
+        return None
 
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
         """Reads back where the parts of a model lie, and what moves between devices in a step; None: nothing is told.

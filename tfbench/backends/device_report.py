@@ -8,9 +8,12 @@ what nobody asked for.
 import json
 
 from tfbench import backends
+from tfbench.machine.lean_import import NEEDED_BY, NOT_NEEDED, import_without
 from tfbench.schema import to_plain
 
 if __name__ == "__main__":
     import sys
 
-    sys.stdout.write(json.dumps(to_plain(backends.current().report_devices())) + "\n")
+    backend = backends.current()
+    import_without(backend.name, set(NOT_NEEDED) - NEEDED_BY.get(backend.name, set()))
+    sys.stdout.write(json.dumps(to_plain(backend.report_devices())) + "\n")

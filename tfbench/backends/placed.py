@@ -1,7 +1,5 @@
 """Devices as a back end hands them over, and what it reads on them."""
 
-import dataclasses
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -36,21 +34,3 @@ class Watch(Protocol):
         Raises:
             MeasurementError: They are elsewhere.
         """
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class GpuPeaks:
-    """The largest memory in use on GPUs since it was last reset, as a framework counts it."""
-
-    names: Sequence[str]
-    read: Callable[[str], int | None]  # None: it does not count
-    forget: Callable[[str], None]
-
-    def reset(self) -> None:
-        """Begins anew."""
-        for name in self.names:
-            self.forget(name)
-
-    def read_peaks(self) -> tuple[int, ...]:
-        """Returns the bytes of each."""
-        return tuple(peak for name in self.names if (peak := self.read(name)) is not None)

@@ -24,7 +24,7 @@ def require_in_memory(splits: Splits) -> Split:
         DatasetError: They are read, or cut, one by one.
     """
     split, spec = splits.train, splits.spec
-    if not isinstance(split, Split) or split.read or spec.stored_shape or spec.mirrors:
+    if split.read or spec.stored_shape or spec.mirrors:
         raise DatasetError(
             "training.data_on_device: needs samples that are in memory as they are trained on. Those of "
             f"{splits.source} are read or cut anew in every epoch. Set it to false."

@@ -1,12 +1,15 @@
 """What the commands that measure have in common: what their options were given, and what makes runs of that."""
 
+import dataclasses
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from tfbench.cli._options import measuring_options
 from tfbench.cli._store import make_tracker
+from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
     from tfbench.records.observer import Observer
@@ -97,7 +100,7 @@ class Measuring(NamedTuple):
         """
         from tfbench.runs.requests import load_request
 
-        return load_request(
+        request = load_request(
             recipe,
             values=self.read_values(direct or {}),
             name=name,
@@ -105,6 +108,7 @@ class Measuring(NamedTuple):
             allows_code=self.allows_code,
             steady_seconds=steady_seconds,
         )
+        return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 
     def open_maker(self, before: "TrackingState | None" = None) -> "RunMaker":
         """Returns what makes runs, kept and tracked where it was told.

@@ -124,10 +124,7 @@ def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring:
     from tfbench.wording import count
 
     store, uri = measuring.store, measuring.tracking_uri
-    plan, log, results, _ = planned
-    end = ray_engine.make_sweep(
-        plan, log, results, address, store, maker.state, lambda text: echo_lines([text], err=True)
-    )
+    end = ray_engine.make_sweep(planned, address, store, maker.state, lambda text: echo_lines([text], err=True))
     if maker.tracker is not None:
         of = [result.run_id for result in end.results.values() if result.run_id]
         with waiting("bringing the runs into MLflow"):
@@ -135,7 +132,7 @@ def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring:
         if failed := [run for run in runs if run.status == "failed"]:
             said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
             echo_lines([f"Warning: {said} `{bring_it_there(store.root, uri)}` tries again."], err=True)
-    return look_at(plan, end, maker)
+    return look_at(planned.plan, end, maker)
 
 
 def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
@@ -176,7 +173,7 @@ def _show_swept(
         lines = ["", *crossover_lines(crossover, comparison, terminal_width())]
     else:
         lines = result_lines(comparison, terminal_width())
-    if taste := taste_lines(plan, text_width(), measuring.store.root):
+    if taste := taste_lines(plan, text_width()):
         lines += ["", *taste]
     if end.num_left:
         why = "interrupted" if end.was_interrupted else end.why_left

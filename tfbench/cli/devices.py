@@ -1,22 +1,30 @@
 """`tfbench devices`: what a run can be placed on."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import functools
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tfbench.cli._options import format_option
 from tfbench.cli._output import echo_json, echo_sections, waiting
-from tfbench.errors import ExitCode
+from tfbench.errors import DeviceError, ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.machine.devices import DeviceFacts
+    from tfbench.api import Run
     from tfbench.machine.frameworks import Framework
     from tfbench.records.energy import EnergySources
+    from tfbench.records.machine import Gpu
     from tfbench.report.table import Section
 
 
 CHECK_SECONDS = 2.0  # of steady steps on each device
+# Of a training on several devices and on one: samples a device in each step, steps, and by how much the losses may
+# differ. Sums in another order differ by less than 1e-5; where a device is left out, by much more.
+SHARED_SAMPLES, SHARED_STEPS, LARGEST_DIFFERENCE = 100, 50, 1e-3
 
 
 class Check(NamedTuple):
@@ -29,7 +37,7 @@ class Check(NamedTuple):
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Train for seconds on each device: what disturbs a measurement there?")
+@click.option("--check", is_flag=True, help="Train on each device and on all: does a measurement make sense there?")
 @format_option
 def command(check: bool, output_format: str) -> ExitCode:
     """Show the installed back ends, and the devices that they see.
@@ -37,67 +45,100 @@ def command(check: bool, output_format: str) -> ExitCode:
     If a back end does not see a GPU of the machine, it says why, and how to mend it; so it does of counters of energy.
     --check trains a small network on each device, keeps nothing of it, and says what speaks against measuring there:
     other load, stolen time, a quota, the governor, memory, XLA flags, GPUs that are held back or shared, steps that
-    scatter or drift. Exit code 1: a device cannot train.
+    scatter or drift. All GPUs together, or two logical CPUs, must learn what one device learns. Exit code 1: a device
+    cannot train, or several do not train as one does.
 
     \b
     tfbench devices
     tfbench devices --check
     tfbench devices --format json
     """
-    from tfbench.machine.devices import ask_devices, explain_missing_gpu
+    from tfbench.machine import frameworks
+    from tfbench.machine.devices import explain_missing_gpu, list_gpus, read_system
     from tfbench.machine.energy import find_energy_sources
-    from tfbench.machine.frameworks import ask_others
 
     with waiting("asking what is installed for devices"):
-        facts, others = ask_devices(), list(ask_others())
-    installed = [*([facts.framework] if facts.tensorflow else []), *others]
-    unseen = (explain_missing_gpu(facts, one) for one in installed)
-    problems = list(dict.fromkeys(problem for problem in unseen if problem))
-    energy = find_energy_sources(facts.gpus)
+        installed = frameworks.ask_all()
+    usable = [one for one in installed if not one.problem]
+    if installed and not usable:
+        raise DeviceError("\n".join(map(frameworks.describe_silence, installed)))
+    facts = read_system(Path("/"), os.environ)
+    gpus = list_gpus(facts, usable)
+    problems = list(dict.fromkeys(filter(None, (explain_missing_gpu(facts, one) for one in usable))))
+    energy = find_energy_sources(gpus)
     if output_format == "text":
-        echo_sections([_describe(facts, others, energy)])
+        echo_sections([_describe(gpus, installed, energy)])
         for problem in problems:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
-    devices = ["cpu:0", *(f"gpu:{index}" for index in range(len(facts.gpus)))] if check else []
+    first = usable[0] if usable else frameworks.Framework(name="tensorflow")
+    seen = [f"gpu:{index}" for index in range(len(first.gpus))]
+    wanted = [functools.partial(_check, device, first.name) for device in ("cpu:0", *seen)] if check else []
+    if wanted and first.name != "torch":
+        wanted.append(functools.partial(_check_as_one, seen if len(seen) > 1 else ["cpu:0", "cpu:1"], first.name))
     checks = []
-    for device in devices:
-        usable = [one.name for one in others if not one.problem]
-        backend = "tensorflow" if facts.tensorflow or not usable else usable[0]
-        checks.append(_check(device, backend))
+    for make_check in wanted:
+        checks.append(make_check())
         if output_format == "text":
             click.echo()
             echo_sections([_describe_check(checks[-1])])
     if output_format == "json":
         from tfbench.report.document import to_plain
 
-        beside = {"problem": "\n".join(problems) or None, "other_backends": others, "energy": energy}
-        echo_json(to_plain(facts) | beside | ({"checks": checks} if check else {}))
+        found = {"logical_cores": os.cpu_count(), "gpus": gpus, "backends": installed, "energy": energy}
+        beside = {"problem": "\n".join(problems) or None, **({"checks": checks} if check else {})}
+        echo_json(to_plain(facts) | found | beside)
     return ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE
 
 
-def _check(device: str, backend: str) -> Check:
+def _train(devices: str, backend: str, values: Mapping[str, Any], strategy: str = "default") -> "Run":
+    """Trains a small network, which keeps nothing.
+
+    Raises:
+        TfbenchError: It cannot be trained.
+    """
     import tempfile
 
     from tfbench import api
+
+    overrides = {"measurement.checks": False, "training.backend": backend, "distribution.strategy": strategy} | dict(
+        values
+    )
+    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, waiting(f"training on {devices}"):
+        return api.run(
+            "mnist_hidden100_mlp", overrides=overrides, devices=devices, synthetic=True, store=folder, track=False
+        )
+
+
+def _check_as_one(devices: Sequence[str], backend: str) -> Check:
+    """Trains on several devices and on the first of them, and compares what they learned."""
+    from tfbench.errors import TfbenchError
+
+    together = ",".join(devices)
+    batch = SHARED_SAMPLES * len(devices)
+    limits: dict[str, Any] = {"training.global_batch_size": batch, "measurement.steps": SHARED_STEPS}
+    try:
+        alone, several = _train(devices[0], backend, limits), _train(together, backend, limits, "mirrored")
+    except TfbenchError as error:
+        return Check(together, None, (), str(error))
+    for run in (alone, several):
+        if run.status != "FINISHED":
+            return Check(together, None, (), run.reason or run.status)
+    expected, found = (run.result.epochs[-1].loss or math.nan for run in (alone, several))
+    problem = ""
+    if not abs(found - expected) <= LARGEST_DIFFERENCE * abs(expected):
+        problem = f"they do not train as one device does: the loss is {found:.6g}, that of {devices[0]} {expected:.6g}."
+    return Check(together, several.metrics.get("samples_per_second"), (), problem)
+
+
+def _check(device: str, backend: str) -> Check:
     from tfbench.analysis.run.checks import find_requested_cautions
     from tfbench.errors import TfbenchError
 
-    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, waiting(f"training on {device}"):
-        try:
-            run = api.run(
-                "mnist_hidden100_mlp",
-                overrides={
-                    "measurement.seconds": CHECK_SECONDS,
-                    "measurement.checks": False,
-                    "training.backend": backend,
-                },
-                devices=device,
-                synthetic=True,
-                store=folder,
-                track=False,
-            )
-        except TfbenchError as error:
-            return Check(device, None, (), str(error))
+    limits: dict[str, Any] = {"measurement.seconds": CHECK_SECONDS}
+    try:
+        run = _train(device, backend, limits)
+    except TfbenchError as error:
+        return Check(device, None, (), str(error))
     asked_for = find_requested_cautions(run.result)
     cautions = tuple(caution for caution in run.summary.cautions if caution not in asked_for)
     problem = "" if run.status == "FINISHED" else run.reason or run.status
@@ -108,6 +149,8 @@ def _describe_check(check: Check) -> "Section":
     from tfbench.report.formats import format_speed
     from tfbench.report.table import Section
 
+    if check.problem and check.samples_per_second is not None:
+        return Section(f"{check.device}: {check.problem}")
     if check.problem or check.samples_per_second is None:
         return Section(f"{check.device} cannot train: {check.problem or 'no step was timed.'}")
     what = f"{check.device} trains a small network at {format_speed(check.samples_per_second)} samples/s"
@@ -115,23 +158,21 @@ def _describe_check(check: Check) -> "Section":
     return Section(f"{what}, {found}", tuple(f"- {caution}" for caution in check.cautions))
 
 
-def _describe(facts: "DeviceFacts", others: "Sequence[Framework]", energy: "EnergySources") -> "Section":
+def _describe(gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "EnergySources") -> "Section":
     from tfbench.recipe.abilities import title_of
     from tfbench.report import table
 
-    rows = [("cpu", f"{facts.logical_cores} logical cores; cpu:1, cpu:2, ... are virtual and share them")]
-    for index, gpu in enumerate(facts.gpus):
+    rows = [("cpu", f"{os.cpu_count()} logical cores; cpu:1, cpu:2, ... are virtual and share them")]
+    for index, gpu in enumerate(gpus):
         memory = f", {gpu.memory_bytes / 2**30:.1f} GiB" if gpu.memory_bytes else ""
         rows.append((f"gpu:{index}", f"{gpu.name}{memory}, driver {gpu.driver or 'unknown'}"))
-    if not facts.gpus:
+    if not gpus:
         rows.append(("gpu", "none"))
-    cuda = f"built for CUDA {facts.cuda or 'of unknown version'}" if facts.built_with_cuda else "built without CUDA"
-    rows.append(("TensorFlow", f"{facts.tensorflow}, {cuda}" if facts.tensorflow else "not installed"))
-    for other in others:
-        cuda = f"for CUDA {other.cuda}" if other.cuda else "without CUDA"
-        seen = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(other.gpus))
-        what = f"{other.version}, {cuda}{f', sees {seen}' if seen else ''}"
-        rows.append((title_of(other.name), f"cannot be asked: {other.problem}" if other.problem else what))
+    for one in installed:
+        seen = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(one.gpus))
+        cuda = f"built for CUDA {one.cuda}" if one.cuda else "built without CUDA"
+        what = f"{one.version}, {cuda}{f', sees {seen}' if seen else ''}"
+        rows.append((title_of(one.name), f"cannot be asked: {one.problem}" if one.problem else what))
     rows += [("energy", f"of {source.name} ({source.part})") for source in energy.sources]
     rows += [("energy", f"not read: {problem}") for problem in energy.problems]
     return table.Section("Devices", tables=(table.facts(rows),))

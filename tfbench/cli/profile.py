@@ -60,12 +60,10 @@ def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **d
         if len(done) == len(asked):
             return None
         profile = asked[len(done)]
-        follows = _NAMES[profile.kind].capitalize() if done else ""
-        return profile_request(request, profile), follows  # made now: its time is that of its beginning
+        return profile_request(request, profile), ""  # made now: its time is that of its beginning
 
-    def execute(one: "RunRequest", follows: str) -> "RunOutcome":
-        console = ProfileConsole(quiet_stdout=runs.as_json, follows=follows, server=runs.maker.server)
-        return runs.make(one, console)
+    def execute(one: "RunRequest", label: str) -> "RunOutcome":
+        return runs.make(one, ProfileConsole(quiet_stdout=runs.as_json, server=runs.maker.server))
 
     series = make_runs(next_profile, execute)
     for run, profile in zip(series.runs, asked, strict=False):

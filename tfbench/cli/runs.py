@@ -40,7 +40,8 @@ def command(
     tfbench runs --recipe mnist_mlp --status failed
     tfbench runs --limit 1000 --format json
     """
-    from tfbench.report.history import history_lines
+    from tfbench.report.history import history_section
+    from tfbench.report.table import text
     from tfbench.sweeps.history import list_history
 
     if run:
@@ -55,7 +56,7 @@ def command(
         click.echo(f"Store {store.root} holds {'none of these' if recipe or status else 'no runs'}.")
         click.echo(f"`{store.command('sweep', '--quick')}` makes some; --store names another store.")
         return
-    echo_lines(history_lines(found[:limit], text_width()))
+    echo_lines(text([history_section(found[:limit])], text_width()))
     if len(found) > limit:
         click.echo(f"and {len(found) - limit} more: --limit {len(found)} shows them.")
 

@@ -61,9 +61,9 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    from tfbench.datasets.sources import cifar10_files, tfds_arrays
+    from tfbench.datasets.sources import cifar10_files, tfds
 
-    found = cifar10_files.load(data_dir) or tfds_arrays.load(
+    found = cifar10_files.load(data_dir) or tfds.load(
         "cifar10",
         data_dir,
         splits=("train", "test"),

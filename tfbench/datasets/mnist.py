@@ -34,9 +34,9 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    from tfbench.datasets.sources import mnist_files, tfds_arrays
+    from tfbench.datasets.sources import mnist_files, tfds
 
-    found = mnist_files.load(data_dir) or tfds_arrays.load(
+    found = mnist_files.load(data_dir) or tfds.load(
         "mnist",
         data_dir,
         splits=("train", "test"),

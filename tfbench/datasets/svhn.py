@@ -3,7 +3,6 @@
 import dataclasses
 
 from tfbench.datasets.sources.splits import Splits, copy_aligned
-from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Flag, NaturalNumber, schema
 
@@ -15,9 +14,6 @@ VALIDATION_PER_CLASS = {"train": 400, "extra": 200}  # of each digit
 class Config:
     """Which images, and how they are turned and split."""
 
-    complete: Flag = False
-    """Refuses files with fewer images than the publisher's; otherwise they are taken for what they are, with a
-    caution."""
     transposed: Flag = True
     """Swaps rows and columns, as the blog article on SVHN with a recurrent CNN does; that network treats both alike and
     learns as well."""
@@ -46,18 +42,13 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
             prepared by tensorflow-datasets.
 
     Raises:
-        DatasetError: The data is missing and cannot be fetched, is damaged, or is not complete.
+        DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
     from tfbench.datasets.sources import svhn
 
     found = svhn.load(data_dir)
     counts = {part: found.splits[part].num_samples for part in IMAGES}
     found.require(describe(config), counts)
-    if config.complete and counts != IMAGES:
-        raise DatasetError(
-            f"{found.where}: expected {_sizes(IMAGES)} images, found {_sizes(counts)}: this is not the complete set. "
-            "Fetch it again, or take it for what it is: dataset.complete = false."
-        )
     if config.transposed:  # views, so that each image is still copied once
         turned = {part: dataclasses.replace(s, inputs=s.inputs.swapaxes(1, 2)) for part, s in found.splits.items()}
         found = dataclasses.replace(found, splits=turned)

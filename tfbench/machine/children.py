@@ -45,8 +45,9 @@ def start(
         environment: All of its variables; None: those of this process, with the settings.
         pass_fds: Open files that it has, too, under the same numbers.
     """
+    bound = [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid())]
     return subprocess.Popen(
-        _bound(module, arguments),
+        [*bound, sys.executable, "-m", module, *arguments],
         stdin=stdin,
         stdout=output,
         stderr=output,
@@ -72,7 +73,7 @@ def ask(
         subprocess.TimeoutExpired: It took longer.
     """
     return subprocess.run(
-        _command(module, ()),
+        [sys.executable, "-m", module],
         input=question,
         capture_output=True,
         text=True,
@@ -81,14 +82,6 @@ def ask(
         env=_environment(settings),
         check=False,
     )
-
-
-def _bound(module: str, arguments: Iterable[str]) -> list[str]:
-    return [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid()), *_command(module, arguments)]
-
-
-def _command(module: str, arguments: Iterable[str]) -> list[str]:
-    return [sys.executable, "-m", module, *arguments]
 
 
 def _environment(settings: Mapping[str, str | None], inherited: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,28 +1,24 @@
 """What of this machine's devices can be used, and why a GPU that is there cannot."""
 
 import dataclasses
-import json
 import os
-import subprocess
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from tfbench.errors import DeviceError, Notice
-from tfbench.machine import children, frameworks
+from tfbench.machine import frameworks
 from tfbench.machine.frameworks import Framework
 from tfbench.machine.gpus import choose_visible, read_gpus
-from tfbench.recipe.abilities import BACKEND_TITLES, BackendName, title_of
+from tfbench.recipe.abilities import BackendName, title_of
 from tfbench.recipe.sections import Recipe
 from tfbench.records.machine import Environment, Gpu
 from tfbench.records.placement import Placement
-from tfbench.schema import build, schema
+from tfbench.schema import schema
 
 _NVIDIA = "0x10de"  # PCI vendor
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # PCI classes: VGA controller; 3D controller, as data centre cards are
 _OTHER_GPUS = ("dev/dxg", "dev/kfd", "dev/dri/renderD*")  # of Windows' Linux, of AMD, of small boards and others
-_TIMEOUT_SECONDS = 120  # TensorFlow takes 3 s here, and a minute on a cold network disk with many GPUs
 
 
 @schema
@@ -35,81 +31,31 @@ class GpuFacts:
     cuda_visible_devices: str | None = None  # None: not set
 
 
-@schema
-class DeviceFacts(GpuFacts):
-    """What decides whether TensorFlow can use a GPU."""
-
-    tensorflow: str | None  # version; None: it is not installed, and `gpus` are the driver's that CUDA shows
-    logical_cores: int
-    gpus: tuple[Gpu, ...] = ()  # that TensorFlow sees
-    built_with_cuda: bool = False
-    cuda: str | None = None  # version that TensorFlow was built for
-    cudnn: str | None = None
-    log: tuple[str, ...] = ()  # TensorFlow's own words on GPUs
-
-    @property
-    def framework(self) -> Framework:
-        """TensorFlow, as other frameworks are described."""
-        cuda = (self.cuda or "of unknown version") if self.built_with_cuda else None
-        gpus = tuple(gpu.name for gpu in self.gpus)
-        words = self.log[-1] if self.log else ""
-        return Framework(name="tensorflow", version=self.tensorflow or "", cuda=cuda, gpus=gpus, words=words)
-
-
-def read_system(root: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Reads the facts that need no TensorFlow.
+def read_system(root: Path, environment: Mapping[str, str]) -> GpuFacts:
+    """Reads what the machine shows.
 
     Args:
         root: Where /sys, /proc and /dev lie.
         environment: Environment variables.
     """
-    return {
-        "pci_gpus": tuple(
-            sorted(device.name for device in root.glob("sys/bus/pci/devices/*") if _is_nvidia_gpu(device))
-        ),
-        "driver": _read_driver_version(root / "proc/driver/nvidia/version"),
-        "device_nodes": tuple(sorted(f"/dev/{node.name}" for node in root.glob("dev/nvidia[0-9]*"))),
-        "cuda_visible_devices": environment.get("CUDA_VISIBLE_DEVICES"),
-    }
+    devices = root.glob("sys/bus/pci/devices/*")
+    return GpuFacts(
+        pci_gpus=tuple(sorted(device.name for device in devices if _is_nvidia_gpu(device))),
+        driver=_read_driver_version(root / "proc/driver/nvidia/version"),
+        device_nodes=tuple(sorted(f"/dev/{node.name}" for node in root.glob("dev/nvidia[0-9]*"))),
+        cuda_visible_devices=environment.get("CUDA_VISIBLE_DEVICES"),
+    )
 
 
-def parse_report(stdout: str, stderr: str) -> DeviceFacts:
-    """Reads what this module printed when it ran in a process of its own.
+def list_gpus(facts: GpuFacts, installed: Sequence[Framework]) -> tuple[Gpu, ...]:
+    """Returns the GPUs that CUDA shows, as the driver describes them; where it names none, those of a framework.
 
-    Raises:
-        DeviceError: It printed no report.
+    Args:
+        facts: Of the machine.
+        installed: Frameworks that were asked.
     """
-    try:
-        facts: DeviceFacts = build(DeviceFacts, json.loads(stdout.splitlines()[-1]), "device report")
-    except (IndexError, ValueError) as error:
-        last_line = (stderr.strip() or "no message").splitlines()[-1]
-        raise DeviceError(f"TensorFlow could not be asked for its devices: {last_line}") from error
-    return dataclasses.replace(facts, log=tuple(_lines_on_gpus(stderr.splitlines())))
-
-
-def ask_devices() -> DeviceFacts:
-    """Asks TensorFlow, in a process of its own, whose chatter on stderr is kept from the user; if it is installed.
-
-    Raises:
-        DeviceError: It did not answer.
-    """
-    if not frameworks.is_installed("tensorflow"):
-        system = read_system(Path("/"), os.environ)
-        visible = choose_visible(read_gpus(), system["cuda_visible_devices"])
-        return DeviceFacts(tensorflow=None, logical_cores=os.cpu_count() or 1, gpus=visible, **system)
-    settings = {
-        "KERAS_BACKEND": "tensorflow",
-        "TF_CPP_MIN_LOG_LEVEL": "0",  # what it says of GPUs is what we look for
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
-    }
-    try:
-        report = children.ask("tfbench.backends.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
-    except subprocess.TimeoutExpired as error:
-        raise DeviceError(
-            f"TensorFlow did not answer within {_TIMEOUT_SECONDS} s when asked for its devices. "
-            "`nvidia-smi` shows whether a GPU hangs."
-        ) from error
-    return parse_report(report.stdout, report.stderr)
+    visible = choose_visible(read_gpus(), facts.cuda_visible_devices)
+    return visible or next((tuple(Gpu(name=name) for name in one.gpus) for one in installed if one.gpus), ())
 
 
 def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> int:
@@ -124,22 +70,17 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
     Raises:
         DeviceError: It is not installed, or did not answer.
     """
-    system = read_system(root, os.environ)
-    may_have = system["pci_gpus"] or system["device_nodes"] or any(any(root.glob(node)) for node in _OTHER_GPUS)
-    if not may_have:
+    facts = read_system(root, os.environ)
+    if not (facts.pci_gpus or facts.device_nodes or any(any(root.glob(node)) for node in _OTHER_GPUS)):
         return 0
-    if backend == "tensorflow":
-        facts = ask_devices()
-        framework = facts.framework
-        if facts.tensorflow is None:
-            return len(facts.gpus)
-    elif not frameworks.is_installed(backend):
+    if not frameworks.is_installed(backend):
+        if backend == "tensorflow":
+            return len(list_gpus(facts, ()))
         raise DeviceError(frameworks.describe_lack(backend))
-    else:
-        framework = frameworks.ask(backend)
+    framework = frameworks.ask(backend)
     if framework.problem:
-        raise DeviceError(f"{BACKEND_TITLES[backend]} could not be asked for its devices: {framework.problem}")
-    if why := explain_missing_gpu(GpuFacts(**system), framework):
+        raise DeviceError(frameworks.describe_silence(framework))
+    if why := explain_missing_gpu(facts, framework):
         warnings.warn(why, Notice, stacklevel=2)
     return len(framework.gpus)
 
@@ -196,12 +137,6 @@ def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:
     if text is None or (not known and text.startswith(("GPU-", "MIG-"))):
         return False
     return not choose_visible(known or (Gpu(name="GPU"),) * len(facts.device_nodes), text)
-
-
-def _lines_on_gpus(lines: Iterable[str]) -> list[str]:
-    """Returns TensorFlow's log messages on GPUs, each once, without their time and place in its source."""
-    found = (line for line in lines if "GPU" in line or "CUDA" in line.upper())
-    return list(dict.fromkeys(line.partition("] ")[2].strip() or line.strip() for line in found))
 
 
 def _is_nvidia_gpu(device: Path) -> bool:

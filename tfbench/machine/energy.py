@@ -8,13 +8,13 @@ A counter says how much it has counted since some moment; so only differences me
 that are long beside the time after which a counter is renewed. That is for `analysis.run.energy` to judge.
 """
 
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
-from tfbench.machine.gpu_state import GpuSilentError, WatchedGpu
-from tfbench.machine.nvml import close_driver, open_driver
+from tfbench.machine.gpu_state import WatchedGpu
+from tfbench.machine.nvml import close_driver, open_driver, why_not
 from tfbench.machine.rapl import ROOT, RaplZone, open_zones
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState, Moment
 from tfbench.records.machine import Gpu
@@ -39,7 +39,7 @@ def find_energy_sources(gpus: Sequence[Gpu], root: Path = ROOT) -> EnergySources
         gpus: As their driver describes them.
         root: Where /sys lies.
     """
-    with EnergyMeter([gpu.bus_id or "" for gpu in gpus], root) as meter:
+    with contextlib.closing(EnergyMeter([gpu.bus_id or "" for gpu in gpus], root)) as meter:
         return meter.sources
 
 
@@ -54,22 +54,13 @@ class EnergyMeter:
     def __init__(self, addresses: Sequence[str], root: Path = ROOT) -> None:
         self._has_driver = False
         self._gpus: list[WatchedGpu] = []
-        self._counted: list[WatchedGpu] = []
-        self._zones: list[RaplZone]
+        self._counters: list[WatchedGpu | RaplZone] = []
         problems = self._open_gpus(addresses)
-        self._zones, lacking = open_zones(root)
+        zones, lacking = open_zones(root)
+        self._counters += zones
         self.sources = EnergySources(
-            sources=(*(gpu.source for gpu in self._counted), *(zone.source for zone in self._zones)),
-            problems=(*problems, *([lacking] if lacking else [])),
+            sources=tuple(one.source for one in self._counters), problems=(*problems, *([lacking] if lacking else []))
         )
-
-    def __enter__(self) -> "EnergyMeter":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the driver; nothing can be read any more."""
@@ -80,7 +71,7 @@ class EnergyMeter:
     @property
     def watches(self) -> bool:
         """Whether there is anything to see, of energy or of GPUs."""
-        return bool(self._gpus or self._zones)
+        return bool(self._gpus or self._counters)
 
     def read(self, moment: Moment) -> EnergyReading:
         """Returns what the counters show now."""
@@ -88,16 +79,12 @@ class EnergyMeter:
 
     def look(self) -> MachineState:
         """Returns what the counters show now, and what the GPUs do."""
-        seconds = time.monotonic()
-        joules = self._read_joules()
-        states = {gpu.address: gpu.read_state() for gpu in self._gpus}
-        found = {address: state for address, state in states.items() if state}
-        return MachineState(seconds=seconds, gpus=found, joules=joules)
+        seconds, joules = time.monotonic(), self._read_joules()
+        states = {gpu.source.name: state for gpu in self._gpus if (state := gpu.read_state())}
+        return MachineState(seconds=seconds, gpus=states, joules=joules)
 
     def _read_joules(self) -> dict[str, float]:
-        values = {gpu.address: gpu.read_joules() for gpu in self._counted}
-        values |= {zone.source.name: zone.read() for zone in self._zones}
-        return {name: value for name, value in values.items() if value is not None}
+        return {one.source.name: joules for one in self._counters if (joules := one.read()) is not None}
 
     def _open_gpus(self, addresses: Sequence[str]) -> list[str]:
         """Opens the GPUs that the driver knows, and says why the energy of others is not counted."""
@@ -110,15 +97,13 @@ class EnergyMeter:
         for address in dict.fromkeys(addresses):
             if not address:
                 problems.append("GPUs: CUDA does not tell which of the machine's GPUs are in use")
-                continue
-            try:
-                gpu = WatchedGpu(address)
-            except GpuSilentError as error:
-                problems.append(f"GPU {address}: the driver does not know it: {error}")
-                continue
-            self._gpus.append(gpu)
-            if reason := gpu.why_not_counted():
-                problems.append(f"GPU {address}: {reason}")
+            elif problem := why_not("nvmlDeviceGetHandleByPciBusId", address):
+                problems.append(f"GPU {address}: the driver does not know it: {problem}")
             else:
-                self._counted.append(gpu)
+                gpu = WatchedGpu(address)
+                self._gpus.append(gpu)
+                if problem := gpu.why_not_counted():
+                    problems.append(f"GPU {address}: {problem}")
+                else:
+                    self._counters.append(gpu)
         return problems

@@ -13,46 +13,21 @@ from tfbench import __version__
 from tfbench.machine import gpus, hardware, working_tree
 from tfbench.records.machine import Environment
 
-# Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow, XLA.
-_THREAD_VARIABLES = (
-    "OMP_",
-    "KMP_",
-    "GOMP_",
-    "MKL_",
-    "OPENBLAS_NUM_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_GPU_THREAD_",
-    "NPROC",
+# Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow, XLA. But
+# for two that scikit-learn sets when Keras imports it: they are about loading a library twice and about forks.
+_THREAD_VARIABLES = re.compile(
+    "(?!KMP_DUPLICATE_LIB_OK$|KMP_INIT_AT_FORK$)"
+    "(OMP_|KMP_|GOMP_|MKL_|OPENBLAS_NUM_THREADS|TF_NUM_(INTER|INTRA)OP_THREADS|TF_GPU_THREAD_|NPROC)"
 )
 # What else frameworks, CUDA and the C library read: memory, launches, streams, cuDNN, NCCL, PyTorch's compiler, and the
-# allocator of the processor's memory, which may be another one that is loaded beforehand.
-_FRAMEWORK_VARIABLES = (
-    "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_LAUNCH_BLOCKING",
-    "CUDA_MODULE_LOADING",
-    "CUDNN_",
-    "GLIBC_TUNABLES",
-    "LD_PRELOAD",
-    "MALLOC_",
-    "NCCL_",
-    "PYTORCH_ALLOC_CONF",
-    "PYTORCH_CUDA_ALLOC_CONF",
-    "PYTORCH_NO_CUDA_MEMORY_CACHING",
-    "TF_CUDNN_",
-    "TF_FORCE_GPU_ALLOW_GROWTH",
-    "TCMALLOC_",
-    "TF_GPU_ALLOCATOR",
-    "TORCHINDUCTOR_",
-    "TORCH_CUDNN_",
-    "XLA_CLIENT_MEM_FRACTION",
-    "XLA_PYTHON_CLIENT_",
+# allocator of the processor's memory, which may be another one that is loaded beforehand. But for logs, and for what
+# images for containers say of themselves.
+_FRAMEWORK_VARIABLES = re.compile(
+    "(?!.*_VERSION$|NCCL_DEBUG|CUDNN_(FRONTEND_)?LOG)"
+    "(CUDA_DEVICE_MAX_CONNECTIONS|CUDA_LAUNCH_BLOCKING|CUDA_MODULE_LOADING|CUDNN_|GLIBC_TUNABLES|LD_PRELOAD|MALLOC_"
+    "|NCCL_|PYTORCH_(CUDA_)?ALLOC_CONF|PYTORCH_NO_CUDA_MEMORY_CACHING|TF_CUDNN_|TF_FORCE_GPU_ALLOW_GROWTH|TCMALLOC_"
+    "|TF_GPU_ALLOCATOR|TORCHINDUCTOR_|TORCH_CUDNN_|XLA_CLIENT_MEM_FRACTION|XLA_PYTHON_CLIENT_)"
 )
-# What images for containers say of themselves, and logs.
-_NOT_OF_SPEED = re.compile(r".*_VERSION|NCCL_DEBUG.*|CUDNN_(FRONTEND_)?LOG.*")
-# scikit-learn sets these when Keras imports it; they are about loading a library twice and about forks.
-_NOT_OF_THREADS = re.compile("KMP_DUPLICATE_LIB_OK|KMP_INIT_AT_FORK")
-
 
 # What is known of the machine, the process and the versions in use, by the fields of the record.
 _READERS: dict[str, Callable[[], Any]] = {
@@ -101,7 +76,7 @@ def find_thread_variables(environment: Mapping[str, str]) -> str:
     Args:
         environment: Environment variables.
     """
-    return _list_variables(environment, _THREAD_VARIABLES, _NOT_OF_THREADS)
+    return _list_variables(environment, _THREAD_VARIABLES)
 
 
 def find_framework_variables(environment: Mapping[str, str]) -> str:
@@ -111,7 +86,7 @@ def find_framework_variables(environment: Mapping[str, str]) -> str:
         environment: Environment variables as they are before a framework is imported, since Keras sets some itself, and
             so does PyTorch where there is a GPU.
     """
-    return _list_variables(environment, _FRAMEWORK_VARIABLES, _NOT_OF_SPEED)
+    return _list_variables(environment, _FRAMEWORK_VARIABLES)
 
 
 def find_version(package: str) -> str | None:
@@ -122,6 +97,5 @@ def find_version(package: str) -> str | None:
         return None
 
 
-def _list_variables(environment: Mapping[str, str], beginnings: tuple[str, ...], but: re.Pattern[str]) -> str:
-    found = sorted(name for name in environment if name.startswith(beginnings) and not but.fullmatch(name))
-    return " ".join(f"{name}={environment[name]}" for name in found)
+def _list_variables(environment: Mapping[str, str], names: re.Pattern[str]) -> str:
+    return " ".join(f"{name}={environment[name]}" for name in sorted(environment) if names.match(name))

@@ -1,16 +1,16 @@
-"""The frameworks beside TensorFlow that are installed, and the devices that each of them sees."""
+"""The frameworks that are installed, and the devices that each of them sees."""
 
+import dataclasses
 import importlib.util
 import json
 import subprocess
-from collections.abc import Iterator
 
 from tfbench.machine import children
-from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
+from tfbench.recipe.abilities import BACKEND_TITLES, BackendName, title_of
 from tfbench.schema import build, schema
 
 _DRIVER_OF_CUDA_13 = 580  # the oldest that starts it
-_TIMEOUT_SECONDS = 120  # PyTorch takes 7 s here, and a minute on a cold network disk
+_TIMEOUT_SECONDS = 120  # PyTorch takes 7 s, and a minute on a cold network disk with many GPUs
 
 
 @schema
@@ -21,8 +21,8 @@ class Framework:
     version: str = ""
     cuda: str | None = None  # version that it was built for, or has the libraries of
     gpus: tuple[str, ...] = ()  # that it sees, by its numbering
-    words: str = ""  # its own, on GPUs
-    problem: str = ""
+    words: str = ""  # its own, on GPUs: the last that it logged
+    problem: str = ""  # why it could not be asked
 
 
 def is_installed(backend: BackendName) -> bool:
@@ -33,6 +33,11 @@ def is_installed(backend: BackendName) -> bool:
 def describe_lack(backend: BackendName) -> str:
     """Says that a back end is not installed, and what installs it."""
     return f"training.backend: {BACKEND_TITLES[backend]} is not installed. pip install {backend}."
+
+
+def describe_silence(framework: Framework) -> str:
+    """Says that a framework that is installed could not be asked."""
+    return f"{title_of(framework.name)} could not be asked for its devices: {framework.problem}"
 
 
 def install_with_cuda(framework: Framework, driver: str) -> str:
@@ -46,25 +51,31 @@ def install_with_cuda(framework: Framework, driver: str) -> str:
     return f'{"" if framework.cuda else "pip uninstall tensorflow-cpu; "}pip install "tensorflow[and-cuda]"'
 
 
-def ask_others() -> Iterator[Framework]:
-    """Asks each framework but TensorFlow that is installed, in a process of its own."""
-    for backend in BACKEND_TITLES:
-        if backend != "tensorflow" and is_installed(backend):
-            yield ask(backend)
+def ask_all() -> list[Framework]:
+    """Asks each framework that is installed, in a process of its own."""
+    return [ask(backend) for backend in BACKEND_TITLES if is_installed(backend)]
 
 
 def ask(backend: BackendName) -> Framework:
-    """Asks a framework, in a process of its own."""
+    """Asks a framework, in a process of its own, whose chatter on stderr is kept from the user."""
     settings: dict[str, str | None] = {
         "KERAS_BACKEND": backend,
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
+        "TF_CPP_MIN_LOG_LEVEL": "0",  # what TensorFlow says of GPUs is what we look for
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # JAX would take most of a GPU, maybe from a run that measures there
     }
     try:
         report = children.ask("tfbench.backends.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
         found: Framework = build(Framework, json.loads(report.stdout.splitlines()[-1]), "device report")
     except subprocess.TimeoutExpired:
-        return Framework(name=backend, problem=f"did not answer within {_TIMEOUT_SECONDS} s")
+        problem = f"no answer within {_TIMEOUT_SECONDS} s; `nvidia-smi` shows whether a GPU hangs"
+        return Framework(name=backend, problem=problem)
     except (IndexError, ValueError):
         return Framework(name=backend, problem=(report.stderr.strip() or "no message").splitlines()[-1])
-    return found
+    return dataclasses.replace(found, words=_last_words(report.stderr))
+
+
+def _last_words(log: str) -> str:
+    """Returns the last message on GPUs, without its time and place in the framework's source."""
+    found = [line for line in log.splitlines() if "GPU" in line or "CUDA" in line.upper()]
+    return (found[-1].partition("] ")[2].strip() or found[-1].strip()) if found else ""

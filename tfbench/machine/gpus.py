@@ -57,25 +57,6 @@ def choose_visible(known: Sequence[Gpu], text: str | None) -> tuple[Gpu, ...]:
     return tuple(found)
 
 
-def match_gpus(names: Sequence[str], driver: str | None = None) -> tuple[Gpu, ...]:
-    """Returns what the driver says of the GPUs that TensorFlow sees.
-
-    Args:
-        names: What TensorFlow calls their make, in its order.
-        driver: The driver's version, for those that it says nothing of.
-    """
-    if not names:
-        return ()
-    known, addresses = read_gpus(), list_cuda_addresses()
-    by_address = {gpu.bus_id: gpu for gpu in known}
-    if len(addresses) == len(names) and by_address.keys() >= set(addresses):
-        return tuple(by_address[address] for address in addresses)
-    # CUDA did not say which is which: then a make tells, of which there is one.
-    makes = [gpu.name for gpu in known]
-    by_name = {gpu.name: gpu for gpu in known if makes.count(gpu.name) == 1}
-    return tuple(by_name.get(name, Gpu(name=name, driver=driver)) for name in names)
-
-
 def find_addresses(visible: Sequence[str]) -> tuple[str, ...]:
     """Returns the addresses of GPUs that TensorFlow calls "/physical_device:GPU:2"; none where CUDA does not tell."""
     numbers = [int(name.rpartition(":")[2]) for name in visible]

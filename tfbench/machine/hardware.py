@@ -15,14 +15,7 @@ ROOT = Path("/")
 
 _CPUS = "sys/devices/system/cpu/cpu[0-9]*"
 _NO_LIMIT_BYTES = 2**60  # version 1 writes the largest number of pages where there is no limit
-_POLICIES = {
-    os.SCHED_OTHER: "SCHED_OTHER",
-    os.SCHED_BATCH: "SCHED_BATCH",
-    os.SCHED_IDLE: "SCHED_IDLE",
-    os.SCHED_FIFO: "SCHED_FIFO",
-    os.SCHED_RR: "SCHED_RR",
-    6: "SCHED_DEADLINE",  # which Python has no name for
-}
+_POLICIES = ("OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE")  # by the kernel's number
 _REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 
 
@@ -87,7 +80,7 @@ def read_niceness() -> int:
 def read_policy() -> str:
     """Returns how the kernel schedules the calling thread: "SCHED_OTHER", or "SCHED_FIFO 10" with a priority."""
     policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
-    name = _POLICIES.get(policy, f"policy {policy}")
+    name = f"SCHED_{_POLICIES[policy]}" if policy < len(_POLICIES) else f"policy {policy}"
     return f"{name} {os.sched_getparam(0).sched_priority}" if policy in _REAL_TIME else name
 
 

@@ -1,26 +1,16 @@
 """Questions to NVIDIA's driver, which must be open; one that it has no answer to is None."""
 
-import contextlib
 from typing import Any
 
 
 def open_driver() -> str:
     """Opens NVIDIA's driver, once for each `close_driver`; says why it cannot be, "" if it is open."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return str(error) or type(error).__name__
-    return ""
+    return why_not("nvmlInit")
 
 
 def close_driver() -> None:
     """Closes NVIDIA's driver again."""
-    import pynvml
-
-    with contextlib.suppress(pynvml.NVMLError):
-        pynvml.nvmlShutdown()
+    ask("nvmlShutdown")
 
 
 def ask(function: str, *arguments: Any) -> Any:
@@ -28,12 +18,20 @@ def ask(function: str, *arguments: Any) -> Any:
 
     So a virtual GPU has no power limit.
     """
+    return _call(function, *arguments)[0]
+
+
+def why_not(function: str, *arguments: Any) -> str:
+    """Says why the driver has no answer to a question; "" if it has."""
+    return _call(function, *arguments)[1]
+
+
+def _call(function: str, *arguments: Any) -> tuple[Any, str]:
     import pynvml
 
-    question = getattr(pynvml, function, None)
     # What newer bindings raise where the driver is older than the question.
     mismatch = getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError)
     try:
-        return question(*arguments) if question else None
-    except (pynvml.NVMLError, mismatch):
-        return None
+        return getattr(pynvml, function)(*arguments), ""
+    except (pynvml.NVMLError, mismatch, AttributeError) as error:
+        return None, str(error) or type(error).__name__

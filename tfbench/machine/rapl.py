@@ -6,7 +6,6 @@ what is within a package would be counted twice, and so would "psys", the whole 
 are the same packages by another way.
 """
 
-import contextlib
 from pathlib import Path
 
 from tfbench.records.energy import EnergySource, Part
@@ -39,9 +38,8 @@ def open_zones(root: Path = ROOT) -> tuple[list[RaplZone], str]:
         root: Where /sys lies.
     """
     zones = list[RaplZone]()
-    for folder in sorted((root / _FOLDER).glob("intel-rapl:*"), key=lambda path: _numbers(path.name)):
-        found = _describe(folder)
-        if found is None:
+    for folder in sorted((root / _FOLDER).glob("intel-rapl:*")):
+        if (source := _describe(folder)) is None:
             continue
         counter = folder / "energy_uj"
         try:
@@ -54,7 +52,7 @@ def open_zones(root: Path = ROOT) -> tuple[list[RaplZone], str]:
             )
         except OSError as error:
             return [], f"processors: {counter}: {error.strerror}"
-        zones.append(RaplZone(_source(*found, folder), counter))
+        zones.append(RaplZone(source, counter))
     if not zones:
         return [], (
             f"processors: {root / _FOLDER} has no counters of energy (RAPL): a virtual machine, a container that hides "
@@ -63,31 +61,22 @@ def open_zones(root: Path = ROOT) -> tuple[list[RaplZone], str]:
     return zones, ""
 
 
-def _source(name: str, part: Part, folder: Path) -> EnergySource:
-    range_joules = None
-    with contextlib.suppress(OSError, ValueError):
-        range_joules = int((folder / "max_energy_range_uj").read_text(encoding="ascii")) * _MICRO
+def _describe(folder: Path) -> EnergySource | None:
+    """Returns what a zone counts; None for one that another holds."""
+    name = _read(folder, "name")
+    part: Part = "dram" if name == "dram" else "package"
+    if part == "dram":
+        parent = folder.name.rpartition(":")[0]
+        name = f"{_read(folder.with_name(parent), 'name') or parent} dram"
+    elif not name.startswith("package"):  # "package-0", or "package-0-die-1"
+        return None
+    found = _read(folder, "max_energy_range_uj")
+    range_joules = int(found) * _MICRO if found.isdecimal() else None
     return EnergySource(name=name, part=part, resolution_seconds=_RESOLUTION_SECONDS, range_joules=range_joules)
 
 
-def _describe(folder: Path) -> tuple[str, Part] | None:
-    """Returns what a zone is called, and what of the machine it is; None for one that another holds."""
-    name = _read_name(folder)
-    if name.startswith("package"):  # "package-0", or "package-0-die-1"
-        return name, "package"
-    if name == "dram":
-        parent = folder.name.rpartition(":")[0]
-        return f"{_read_name(folder.with_name(parent)) or parent} dram", "dram"
-    return None
-
-
-def _read_name(folder: Path) -> str:
+def _read(folder: Path, name: str) -> str:
     try:
-        return (folder / "name").read_text(encoding="utf-8").strip()
+        return (folder / name).read_text(encoding="utf-8").strip()
     except OSError:
         return ""
-
-
-def _numbers(name: str) -> list[int]:
-    """Returns [10, 2] of "intel-rapl:10:2", by which zones are in the order of their numbers."""
-    return [int(part) for part in name.split(":")[1:] if part.isdecimal()]

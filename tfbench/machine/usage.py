@@ -1,15 +1,16 @@
 """What the machine is used for while training takes place: processor time, swapping, memory."""
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
 import re
 import resource
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfbench.records.machine import Usage
 
@@ -21,31 +22,40 @@ _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later
 
 
 class Counters(NamedTuple):
-    """Counters that only grow; times in seconds, of all threads."""
+    """Counters that only grow, of the names that `Usage` has for what they grew by; times are of all threads."""
 
-    time: float
-    own_cpu: float
-    busy_cpu: float
-    stolen_cpu: float
-    throttled: float | None
+    seconds: float
+    own_cpu_seconds: float
+    busy_cpu_seconds: float
+    stolen_cpu_seconds: float
+    throttled_seconds: float | None
     swapped_pages: int
     major_page_faults: int
 
     def other_share(self, before: "Counters") -> float:
         """Returns the share of the machine's processor time that other processes took since `before`."""
-        others = (self.busy_cpu - before.busy_cpu) - (self.own_cpu - before.own_cpu)
+        own = self.own_cpu_seconds - before.own_cpu_seconds
+        others = self.busy_cpu_seconds - before.busy_cpu_seconds - own
         # Counters of the machine and of the process are not read at the same instant.
-        return max(0.0, others) / (self.time - before.time) / (os.cpu_count() or 1)
+        return max(0.0, others) / (self.seconds - before.seconds) / (os.cpu_count() or 1)
 
 
-class GpuMemory(Protocol):
-    """Memory of the GPUs in use, as a framework counts it."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class GpuPeaks:
+    """The largest memory in use on GPUs since it was last reset, as a framework counts it."""
+
+    names: Sequence[str]
+    read: Callable[[str], int | None]  # None: it does not count
+    forget: Callable[[str], None]
 
     def reset(self) -> None:
         """Begins anew."""
+        for name in self.names:
+            self.forget(name)
 
     def read_peaks(self) -> tuple[int, ...]:
-        """Returns the most bytes in use on each since it was reset."""
+        """Returns the bytes of each."""
+        return tuple(peak for name in self.names if (peak := self.read(name)) is not None)
 
 
 class UsageMeter:
@@ -59,7 +69,7 @@ class UsageMeter:
 
     def __init__(
         self,
-        gpu_memory: GpuMemory | None = None,
+        gpu_memory: GpuPeaks | None = None,
         *,
         memory_before_model: int | None = None,
         fellows: "Sequence[psutil.Process]" = (),
@@ -76,19 +86,12 @@ class UsageMeter:
 
     def finish(self) -> Usage:
         """Returns what was used since this meter was made."""
-        before, after = self._before, read_counters(self._fellows)
-        throttled = None
-        if before.throttled is not None and after.throttled is not None:
-            throttled = after.throttled - before.throttled
+        after = read_counters(self._fellows)
+        pairs = zip(Counters._fields, self._before, after, strict=True)
+        grown: dict[str, Any] = {name: _grown(before, now) for name, before, now in pairs}
         return Usage(
-            seconds=after.time - before.time,
-            own_cpu_seconds=after.own_cpu - before.own_cpu,
-            busy_cpu_seconds=after.busy_cpu - before.busy_cpu,
-            stolen_cpu_seconds=after.stolen_cpu - before.stolen_cpu,
+            **grown,
             num_logical_cores=os.cpu_count() or 1,
-            throttled_seconds=throttled,
-            swapped_pages=after.swapped_pages - before.swapped_pages,
-            major_page_faults=after.major_page_faults - before.major_page_faults,
             load_average=os.getloadavg()[0],
             clock_resolution_seconds=self._resolution,
             peak_memory_bytes=sum(_read_peak_memory(pid) for pid in ("self", *(one.pid for one in self._fellows))),
@@ -109,12 +112,12 @@ def read_counters(fellows: "Sequence[psutil.Process]" = ()) -> Counters:
             own_cpu += times.user + times.system
     machine = psutil.cpu_times()  # of all processors; time of guests is in "user" already
     return Counters(
-        time=time.perf_counter(),
-        own_cpu=own_cpu,
-        busy_cpu=machine.user + machine.nice + machine.system + machine.irq + machine.softirq,
-        stolen_cpu=machine.steal,
-        throttled=read_throttled_seconds(Path("/")),
-        swapped_pages=_count_swapped_pages(Path("/")),
+        seconds=time.perf_counter(),
+        own_cpu_seconds=own_cpu,
+        busy_cpu_seconds=machine.user + machine.nice + machine.system + machine.irq + machine.softirq,
+        stolen_cpu_seconds=machine.steal,
+        throttled_seconds=read_throttled_seconds(Path("/")),
+        swapped_pages=_count_swapped_pages(),
         major_page_faults=own.ru_majflt,
     )
 
@@ -164,11 +167,15 @@ def control_group_folders(root: Path, controller: str = "cpu") -> list[Path]:
     return [folder for folder in folders if folder.is_dir()]
 
 
-def _count_swapped_pages(root: Path) -> int:
+def _count_swapped_pages() -> int:
     with contextlib.suppress(OSError):
-        text = (root / "proc/vmstat").read_text(encoding="ascii")
+        text = Path("/proc/vmstat").read_text(encoding="ascii")
         return sum(int(pages) for pages in re.findall(r"^pswp(?:in|out) (\d+)$", text, re.MULTILINE))
     return 0
+
+
+def _grown(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
 
 
 def count_other_workers(run: str) -> int:

@@ -8,8 +8,7 @@ from typing import Any
 
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
-from tfbench.recipe.conflicts import find_conflicts
-from tfbench.recipe.expectations import drop_unreachable
+from tfbench.recipe.conflicts import drop_unreachable, find_conflicts
 from tfbench.recipe.optimizers import OwnConfig
 from tfbench.recipe.sections import Recipe, RecipeFile
 from tfbench.recipe.toml_text import parse_value

@@ -100,14 +100,14 @@ class Refused(Event):
 
 @event_of("replica_check")
 class ReplicaChecked(Event):
-    """A first step of all replicas was held against that of one."""
+    """Sums over all replicas were checked."""
 
     replica_check: ReplicaCheck
 
 
 @event_of("spread")
 class SpreadRead(Event):
-    """Where the parts of variables and of layers' outputs lie was read back."""
+    """Where the parts of variables lie was read back."""
 
     spread: Spread
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.records.plain_files import open_at_once
 from tfbench.schema import MAX_TIME, read_json
 
 Record = dict[str, Any]
@@ -74,7 +73,7 @@ def read_file(path: Path) -> list[Record]:
     Raises:
         OSError: It cannot be read.
     """
-    with open(path, "rb", opener=open_at_once) as file:
+    with path.open("rb") as file:
         return list(_read(whole_lines(file.read())))
 
 

@@ -58,21 +58,11 @@ class Placement:
 
 @schema
 class ReplicaCheck:
-    """A first step of several replicas beside that of one, done before the clock started and taken back.
-
-    "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. The
-    deviation is of the weight that came closest to its tolerance, relative to its gradient; None: not compared, for the
-    `reason`, or not finite.
-    """
+    """Whether sums over several replicas count each of them once, as seen before the clock started."""
 
     num_replicas: int
-    compared: tuple[Literal["sums", "gradients"], ...]
-    rounding: float | None = None  # what two computations of the gradient by one replica differ by
-    weight: str = ""
-    deviation: float | None = None
-    tolerance: float | None = None
-    reason: str = ""  # why only sums were compared, or nothing
-    faults: tuple[str, ...] = ()  # for which the run failed
+    reason: str = ""  # why they may not train as one replica does all the same
+    fault: str = ""  # for which the run failed
 
 
 JOINING = "waiting for the other workers"  # the stage in which workers that train together meet

@@ -169,6 +169,7 @@ class RunRequest:
     data_dir: str | None = None
     tags: dict[str, str] = dataclasses.field(default_factory=dict)
     overrides: tuple[str, ...] = ()  # keys of the recipe that the command line set
+    argv: tuple[str, ...] = ()  # words of the command that asked for it, without passwords; none: Python code did
     resume: ResumePoint | None = None
     allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
     profile: ProfileRequest | None = None  # what is to be found out instead of training

@@ -4,13 +4,12 @@ from tfbench.schema import schema
 
 
 @schema
-class TensorParts:
-    """A variable, or what a layer gives out for a batch, and its part on a device."""
+class VariableParts:
+    """A variable, and its part on a device."""
 
     name: str
     shape: tuple[int, ...]
     part_shape: tuple[int, ...]
-    num_parts: int  # that differ; devices beyond that hold copies
 
 
 @schema
@@ -26,8 +25,7 @@ class Collective:
 class Spread:
     """Where the parts of a network lie, and what moves between devices in a step."""
 
-    variables: tuple[TensorParts, ...]
-    outputs: tuple[TensorParts, ...]  # of layers, in a forward pass of one batch
+    variables: tuple[VariableParts, ...]
     bytes_per_device: tuple[int, ...]  # of weights and the optimizer's variables, on each device of this worker
     collectives: tuple[Collective, ...] = ()  # of the compiled step; empty: the framework does not tell
 

@@ -9,7 +9,6 @@ from tfbench.recipe import named_tables, registry
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.keys import THREADS
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
-from tfbench.recipe.toml_text import format_compact, is_word
 from tfbench.schema import (
     ByteCount,
     Count,
@@ -113,6 +112,7 @@ class SweepPlan:
     time_budget_seconds: PositiveNumber | None = None
     per_replica_batch_size: BatchSize | None = None
     refinement: Refinement | None = None
+    argv: tuple[str, ...] = ()  # as of `RunRequest`
 
 
 @schema
@@ -305,10 +305,3 @@ def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:
     """Returns in which sweep, or other series, and in which of its rounds a run took its turn; None: in none."""
     series, number = tags.get(SWEEP_TAG) or tags.get(GROUP_TAG), tags.get(ROUND_TAG)
     return None if series is None or number is None else (series, number)
-
-
-def describe_variation(variation: Variation) -> str:
-    """Writes `--vary`'s values so that they are read back: a list alone would be taken for the list of values."""
-    listed = [list(value) if isinstance(value, tuple) else value for value in variation.values]
-    values = ",".join(map(str if all(map(is_word, listed)) else format_compact, listed))
-    return f"{variation.key}=[{values}]" if any(isinstance(v, list) for v in listed) else f"{variation.key}={values}"

@@ -30,20 +30,13 @@ def format_time(seconds: float, digits: int = 4) -> str:
     return f"{format_number(float(f'{seconds * scale:.{digits}g}'))} {unit}"
 
 
-def format_flops(flops_per_second: float) -> str:
-    """Returns a rate of operations in the unit that suits its size: "812 MFLOP/s", "60.5 GFLOP/s"."""
-    for prefix, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
-        if flops_per_second >= scale:
-            return f"{flops_per_second / scale:.3g} {prefix}FLOP/s"
-    return f"{flops_per_second:.3g} FLOP/s"
-
-
-def format_energy(joules: float) -> str:
-    """Returns an energy in three digits, in the unit that suits its size: "812 J", "65.5 kJ", "1.2 MJ"."""
-    for unit, scale in (("MJ", 1e6), ("kJ", 1e3)):
-        if joules >= 0.9995 * scale:
-            return f"{joules / scale:.3g} {unit}" if joules < 999.5 * scale else f"{joules / scale:,.0f} {unit}"
-    return f"{joules:.3g} J"
+def format_si(value: float, unit: str, digits: int = 3) -> str:
+    """Returns a figure with the prefix that suits its size: "812 MFLOP/s", "60.5 GFLOP/s", "65.5 kJ"."""
+    for prefix in ("", "k", "M", "G", "T"):
+        if float(f"{value:.{digits}g}") < 1000:
+            return f"{value:.{digits}g} {prefix}{unit}"
+        value /= 1000
+    return f"{value:.{digits}g} P{unit}"
 
 
 def format_clock(seconds: float | None) -> str:

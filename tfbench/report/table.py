@@ -1,7 +1,7 @@
 """Tables and sections, and what writes them: plain text, Markdown, CSV and HTML."""
 
-import base64
 import csv
+import functools
 import html as escaping
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from tfbench.metrics import CURVE_METRICS, METRICS, PROFILE_METRICS
 from tfbench.records.sweep import format_value
 from tfbench.report import formats
-from tfbench.report.figures import png
+from tfbench.report.figures import svg
 from tfbench.report.plot import Plot
 from tfbench.wording import clean, markdown_text, one_line, without_secrets
 
@@ -21,9 +21,9 @@ _CLASSES = {" +": "faster", " -": "slower", " faster": "faster", " slower": "slo
 _BY_UNIT: dict[str, Callable[[float], str]] = {
     "s": formats.format_time,
     "bytes": formats.format_bytes,
-    "FLOP/s": formats.format_flops,
+    "FLOP/s": functools.partial(formats.format_si, unit="FLOP/s"),
     "samples/s": formats.format_speed,
-    "J": formats.format_energy,
+    "J": functools.partial(formats.format_si, unit="J"),
 }
 MARKERS = ("! ", "i ", "- ")  # what a sentence may begin with: a warning, a note, one of several
 
@@ -53,7 +53,6 @@ class Table:
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
     notes: tuple[str, ...] = ()
-    caption: str = ""  # above it, where it is one of several
 
     def text(self, width: int) -> list[str]:
         """Returns lines, none longer than `width`: columns are hidden, then texts wrapped, then cells stacked."""
@@ -68,16 +67,14 @@ class Table:
             lines += formats.wrap(f"Hidden: {names} (use a wider terminal or --format json)", width)
         width_of_text = min(width, formats.TEXT_WIDTH)
         notes = [line for note in self.notes for line in formats.wrap(note, width_of_text)]
-        caption = formats.wrap(self.caption, width_of_text) if self.caption else []
-        return [*caption, *(lines or self._stacked(width)), *notes]
+        return [*(lines or self._stacked(width)), *notes]
 
     def markdown(self) -> list[str]:
         """Returns lines of Markdown."""
         header, *rows = [[markdown_text(text) for text in row] for row in _cells(self.columns, self.rows)]
         lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
         lines.insert(1, "|" + " --- |" * len(header))
-        caption = [f"**{markdown_text(self.caption)}**", ""] if self.caption else []
-        return [*caption, *lines, *(line for note in self.notes for line in ("", markdown_text(note)))]
+        return [*lines, *(line for note in self.notes for line in ("", markdown_text(note)))]
 
     def csv(self) -> str:
         """Returns the raw values, not the texts, with the keys as names."""
@@ -105,7 +102,6 @@ class Table:
         label = escaped(self.title or "table")
         return (
             f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table class="stacked">\n'
-            f"{f'<caption>{escaped(self.caption)}</caption>' if self.caption else ''}"
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
             + "".join(f'<p class="note">{escaped(note)}</p>\n' for note in self.notes)
         )
@@ -198,9 +194,8 @@ def text(sections: Iterable[Section], width: int) -> list[str]:
         for sentence in section.sentences:
             marker = sentence[:2] if sentence.startswith(MARKERS) else ""
             block += formats.wrap(sentence.removeprefix(marker), width_of_text, first=marker)
-        for place, table in enumerate(section.tables):
-            is_apart = table.rows and (section.sentences or (place and table.caption))
-            block += [*([""] if is_apart else []), *table.text(width)]
+        for table in section.tables:
+            block += [*([""] if table.rows and section.sentences else []), *table.text(width)]
         block += section.code.splitlines()
         lines += [*([""] if lines and block else []), *block]
     return lines
@@ -240,13 +235,10 @@ def html(sections: Iterable[Section]) -> str:
 
 
 def _picture(plot: Plot) -> str:
-    """Returns a plot in a box of its own, drawn for a light and for a dark page."""
-    light, dark = (base64.b64encode(png(plot, is_dark=is_dark)).decode() for is_dark in (False, True))
-    return (
-        '<figure><div class="scroll" role="region" tabindex="0" aria-label="plot"><picture>'
-        f'<source media="screen and (prefers-color-scheme: dark)" srcset="data:image/png;base64,{dark}">'
-        f'<img src="data:image/png;base64,{light}" alt="{escaped(plot.alt)}"></picture></div></figure>\n'
-    )
+    """Returns a plot in a box of its own."""
+    start = f'<svg role="img" aria-label="{escaped(plot.alt)}" '
+    picture = svg(plot).replace("<svg ", start, 1)
+    return f'<figure><div class="scroll" role="region" tabindex="0" aria-label="plot">{picture}</div></figure>\n'
 
 
 def escaped(words: str) -> str:

@@ -78,7 +78,8 @@ def read_baseline(store: Store, token: str) -> Baseline:
         run_id = store.find_training(token)
         group = next(head.group for head in heads if head.run_id == run_id) or run_id
     members = [head.run_id for head in reversed(heads) if group in (head.group, head.run_id)]
-    found = [(result, speed) for run_id in members if (speed := _speed_of(result := _read_result(store, run_id)))]
+    results = (read_run(store.journal_path(run_id)) for run_id in members)
+    found = [(result, speed) for result in results if (speed := _speed_of(result))]
     if not found:
         raise ComparisonError(f"baseline {token}: no run of it has finished with a speed.")
     return Baseline(source=token, sample=make_sample(found, group=group))
@@ -208,13 +209,7 @@ def _find_speeds(repeats: Repeats) -> list[tuple[RunResult, float]]:
 
 
 def _speed_of(result: RunResult) -> float | None:
-    if result.status != "FINISHED":
-        return None
-    return summarize_run(result).metrics.get("samples_per_second")
-
-
-def _read_result(store: Store, run_id: str) -> RunResult:
-    return read_run(store.journal_path(run_id))
+    return summarize_run(result).metrics.get("samples_per_second") if result.status == "FINISHED" else None
 
 
 def _read_file(path: Path) -> SpeedSample:

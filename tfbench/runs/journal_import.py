@@ -1,7 +1,6 @@
-"""Journals from elsewhere: all are read, and what is made of runs is made of them, before one is copied."""
+"""Journals from elsewhere: all are read before one is copied."""
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,16 +12,11 @@ from tfbench.records.events import Requested, class_of
 from tfbench.records.journal import describe, replay
 from tfbench.records.run import RunResult
 from tfbench.records.whole_files import replacing
-from tfbench.report.run.run_document import run_document
 from tfbench.runs.recovery import RecoveredRun, locked, recover
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking import fields
 from tfbench.tracking.tracker import MakeTracker
 
-_MAX_INTEGER = 2**63 - 1  # that MLflow's database can hold
-_MAX_FLOAT = 1e150  # whose square is finite
-_MAX_TEXT = 1_000_000  # characters; a traceback has thousands
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
 
@@ -78,24 +72,19 @@ def _copy(path: Path, run_id: str, store: Store, state: TrackingState) -> None:
 
 
 def _read_run(path: Path) -> RunResult:
-    """Reads a journal that anybody may have written, and makes, for a trial, what will be made of it but for pictures.
+    """Reads a journal, wherever it is from, and makes of it what lists and tables show, for a trial.
 
     Raises:
-        TrackingError: It cannot be read, is no journal of a run, or nothing can be made of what it holds.
+        TrackingError: It cannot be read, or is no journal of a run.
     """
     try:
         records = lines.read_file(path)
         if not records or class_of(records[0]) is not Requested:
             raise TrackingError("is no tfbench journal: it does not begin with a request")
-        _require_bounded(records)
         result = replay(records)
+        make_brief(result, summarize_run(result), journal_bytes=0)  # a number that is too large raises here
         if result.request.member and result.request.member.index:
             raise TrackingError("is another worker's than the first, whose journal is the run's: import that")
-        summary = summarize_run(result)
-        make_brief(result, summary, journal_bytes=0)
-        json.dumps(run_document(result, summary, None), allow_nan=False)
-        fields.params(result)
-        fields.tags(result, summary)
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
     except TrackingError as error:
@@ -103,17 +92,3 @@ def _read_run(path: Path) -> RunResult:
     except Exception as error:  # anything may be in a file
         raise TrackingError(f"{path}: is damaged: {describe(error)} It was not imported.") from error
     return result
-
-
-def _require_bounded(value: object) -> None:
-    """Raises ValueError if a number or a text is beyond all that a run has."""
-    match value:
-        case dict() | list():
-            for inner in value.values() if isinstance(value, dict) else value:
-                _require_bounded(inner)
-        case str() if len(value) > _MAX_TEXT:
-            raise ValueError(f"a text has {len(value):,} characters, more than {_MAX_TEXT:,}.")
-        case int() | float() if not -_MAX_FLOAT <= value <= _MAX_FLOAT or (
-            isinstance(value, int) and abs(value) > _MAX_INTEGER
-        ):
-            raise ValueError("a number is larger than any of a run.")

@@ -11,7 +11,6 @@ from tfbench.errors import StillRunningError, TfbenchError, TrackingError, Unkno
 from tfbench.records import events
 from tfbench.records.journal import Journal, files_folder, read_records, read_run
 from tfbench.records.lines import Record, last_time
-from tfbench.records.plain_files import open_at_once
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.runs.endings import deduce_exit
 from tfbench.store import sweep_log
@@ -20,7 +19,6 @@ from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database
-from tfbench.tracking.projection import default_state
 from tfbench.tracking.tracker import MakeTracker, SilentServerError, Tracker
 from tfbench.wording import without_secrets
 
@@ -68,7 +66,7 @@ def recover(
         sweep_log.remove_leftovers(store)
     if not store.journals.is_dir():
         return []
-    trackers = Trackers(store, make_tracker)
+    trackers = _Trackers(store, make_tracker)
     with locked(store):
         run_ids = store.run_ids() if of is None else of
         entries = [_recover_one(store, run_id, trackers, everything=everything) for run_id in run_ids]
@@ -81,7 +79,7 @@ def recover(
     return found
 
 
-class Trackers:
+class _Trackers:
     """Trackers by address and experiment; one that cannot connect is not waited for again."""
 
     def __init__(self, store: Store, make_tracker: MakeTracker) -> None:
@@ -93,7 +91,7 @@ class Trackers:
     def project(self, result: RunResult) -> TrackedRun:
         """Brings MLflow up to a run; a server that does not answer is asked once, for whatever experiment."""
         run_id = result.request.run_id
-        state = self._store.read_state(run_id) or default_state(self._store)
+        state = self._store.read_state(run_id) or self._store.default_state
         try:
             tracked = self.get(state).project(run_id)
         except SilentServerError as error:
@@ -127,15 +125,13 @@ class Trackers:
         return found
 
 
-def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: bool) -> RecoveredRun | None:
+def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: bool) -> RecoveredRun | None:
     try:
         path = store.journal_path(run_id)
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
-        with open(path, "rb", opener=open_at_once) as file:
-            has_line = b"\n" in file.read()
-        if not has_line and not files_folder(path).exists():
+        if b"\n" not in path.read_bytes() and not files_folder(path).exists():
             return _discard_unless_begun(store, run_id)
         records = read_records(path)
         result = read_run(path, records)  # before anything is taken from a record
@@ -145,9 +141,9 @@ def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: b
         if not _is_kept(records):
             store.discard(run_id)
             return RecoveredRun(id=run_id, status="discarded", message="it ended before anything was measured")
-        if not _has_end(records):
+        if result.exit is None:
             _write_end(path, result, records)
-        return project_one(store, read_run(path), trackers)
+        return _project_one(store, read_run(path), trackers)
     except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
         message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
         return RecoveredRun(id=run_id, status="failed", message=message)
@@ -199,11 +195,7 @@ def _is_kept(records: Sequence[Record]) -> bool:
     return events.Refused not in told and not told.isdisjoint(_RESULTS)
 
 
-def _has_end(records: Iterable[Record]) -> bool:
-    return any(events.class_of(record) is events.Exited for record in records)
-
-
-def project_one(store: Store, result: RunResult, trackers: Trackers) -> RecoveredRun:
+def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> RecoveredRun:
     """Brings MLflow up to a run of the store that is over, and says what came of it."""
     run_id = result.request.run_id
     try:

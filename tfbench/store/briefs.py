@@ -1,10 +1,9 @@
 """The briefs of a store's runs: one small file beside each journal, so that thousands are read in seconds."""
 
 import contextlib
-import gc
 import json
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +11,6 @@ from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief, make_bri
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import damaged, describe, read_run
-from tfbench.records.plain_files import open_at_once
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.whole_files import write_whole
 from tfbench.schema import read_as, to_plain
@@ -52,14 +50,13 @@ def read_briefs(store: Store, run_ids: Iterable[str]) -> Briefs:
     A run that is damaged stops none of the others.
     """
     briefs = Briefs([], {})
-    with _without_collections():
-        for run_id in run_ids:
-            try:
-                brief = _read_brief(store.journal_path(run_id))
-            except TrackingError as error:
-                briefs.unreadable[run_id] = str(error)
-            else:
-                briefs.found.extend([brief] if brief else [])
+    for run_id in run_ids:
+        try:
+            brief = _read_brief(store.journal_path(run_id))
+        except TrackingError as error:
+            briefs.unreadable[run_id] = str(error)
+        else:
+            briefs.found.extend([brief] if brief else [])
     return briefs
 
 
@@ -72,33 +69,16 @@ def typical_start_seconds(store: Store) -> float | None:
     found = []
     for _, path in sorted(newest, reverse=True)[:_NUM_STARTS]:
         with contextlib.suppress(OSError, ValueError):
-            brief = read_as(RunBrief, _read_bytes(path))
+            brief = read_as(RunBrief, path.read_bytes())
             entries = [brief.metrics.get(f"ledger/{name}_seconds") for name in _OF_START]
             if brief.speed and entries[0] is not None:
                 found.append(sum(entry or 0.0 for entry in entries))
     return statistics.median(found) if found else None
 
 
-def _read_bytes(path: Path) -> bytes:
-    with open(path, "rb", opener=open_at_once) as file:
-        return file.read()
-
-
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Lets Python not look for cycles among the briefs again and again while they are read: there are none."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def _read_brief(journal_path: Path) -> RunBrief | None:
     with contextlib.suppress(OSError, ValueError):
-        brief = read_as(RunBrief, _read_bytes(brief_path(journal_path)))
+        brief = read_as(RunBrief, brief_path(journal_path).read_bytes())
         found = brief.format_version, brief.run_id, brief.journal_bytes
         if found == (FORMAT_VERSION, journal_path.stem, journal_path.stat().st_size):
             return brief

@@ -14,7 +14,6 @@ from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
 from tfbench.records import members
 from tfbench.records.journal import files_folder
 from tfbench.records.lines import parse
-from tfbench.records.plain_files import open_at_once
 from tfbench.store import tracking_state
 from tfbench.store.locks import locked
 from tfbench.store.tracking_state import TrackingState
@@ -71,6 +70,11 @@ class Store:
     def tracking_uri(self) -> str:
         """MLflow's address of the embedded database."""
         return f"sqlite:///{self.database.absolute()}"
+
+    @property
+    def default_state(self) -> TrackingState:
+        """Where a run is tracked that no state tells of: in the store itself."""
+        return TrackingState(tracking_uri=self.tracking_uri, experiment=DEFAULT_EXPERIMENT)
 
     def journal_path(self, run_id: str) -> Path:
         """Returns where the journal of a run is, or would be.
@@ -250,7 +254,7 @@ class Store:
 
     def _read_head(self, run_id: str) -> RunHead | None:
         try:
-            with open(self.journal_path(run_id), "rb", opener=open_at_once) as file:
+            with self.journal_path(run_id).open("rb") as file:
                 request: dict[str, Any] = parse(file.readline())["request"]
             state = self.read_state(run_id)
             return RunHead(

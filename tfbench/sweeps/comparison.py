@@ -170,8 +170,7 @@ def compare_stored(
     """
     found, unreadable = _read_oldest_first(store) if run_ids is None else read_briefs(store, run_ids)
     briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
-    comparison = compare(briefs, baseline=baseline, allows_unequal=allows_unequal)
-    return dataclasses.replace(comparison, own_settings=find_own_settings(briefs), unreadable=unreadable)
+    return dataclasses.replace(_compare(briefs, baseline, allows_unequal), unreadable=unreadable)
 
 
 def compare_each_recipe(store: Store, *, baseline: str | None = None, allows_unequal: bool = False) -> list[Comparison]:
@@ -183,12 +182,13 @@ def compare_each_recipe(store: Store, *, baseline: str | None = None, allows_une
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
     """
     briefs = [brief for brief in _read_oldest_first(store).found if not brief.profile]
-    comparisons = []
-    for recipe in dict.fromkeys(brief.recipe for brief in briefs):
-        own = [brief for brief in briefs if brief.recipe == recipe]
-        comparison = compare(own, baseline=baseline, allows_unequal=allows_unequal)
-        comparisons.append(dataclasses.replace(comparison, own_settings=find_own_settings(own)))
-    return comparisons
+    recipes = dict.fromkeys(brief.recipe for brief in briefs)
+    return [_compare([one for one in briefs if one.recipe == recipe], baseline, allows_unequal) for recipe in recipes]
+
+
+def _compare(briefs: list[RunBrief], baseline: str | None, allows_unequal: bool) -> Comparison:
+    comparison = compare(briefs, baseline=baseline, allows_unequal=allows_unequal)
+    return dataclasses.replace(comparison, own_settings=find_own_settings(briefs))
 
 
 def _read_oldest_first(store: Store) -> Briefs:

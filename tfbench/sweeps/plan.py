@@ -115,6 +115,7 @@ def new_plan(
         arms=tuple(dict.fromkeys(_name_back_end(arm, request.recipe) for arm in arms)),
         data_dir=request.data_dir,
         allows_code=request.allows_code,
+        argv=request.argv,
         **fields,
     )
 

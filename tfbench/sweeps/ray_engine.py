@@ -11,8 +11,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +19,14 @@ import psutil
 
 from tfbench.errors import DeviceError
 from tfbench.machine import children
-from tfbench.records.sweep import CellResult, SweepPlan, list_cells
+from tfbench.records.sweep import SweepPlan, list_cells
 from tfbench.runs.journal_import import import_journals
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.comparison import SweepEnd
+from tfbench.sweeps.sweep import Planned
 from tfbench.sweeps.tasks import Task, list_tasks, note_results, plan_document
 
 RESOURCE = "tfbench"  # of which a node has one, so that it makes one task at a time
@@ -42,24 +42,16 @@ class Made(NamedTuple):
     host: str
     exit_code: int
     last_line: str  # that its command said
-    journals: Mapping[str, bytes]  # by the ids of the runs
+    journals: Sequence[bytes]
 
 
 def make_sweep(
-    plan: SweepPlan,
-    opened: AbstractContextManager[SweepLog],
-    results: Mapping[int, CellResult],
-    address: str,
-    store: Store,
-    state: TrackingState,
-    tell: Callable[[str], None],
+    planned: Planned, address: str, store: Store, state: TrackingState, tell: Callable[[str], None]
 ) -> SweepEnd:
     """Has the tasks of a sweep that are not whole made on a cluster.
 
     Args:
-        plan: Of the sweep.
-        opened: Its record, to be opened.
-        results: Of the runs that were made before, by the numbers of their cells.
+        planned: The sweep.
         address: As of `connected`.
         store: As of `make_tasks`.
         state: As of `make_tasks`.
@@ -69,8 +61,9 @@ def make_sweep(
         DeviceError: As of `connected`.
         TrackingError: As of `make_tasks`.
     """
+    plan, results = planned.plan, planned.results
     tasks = [task for task in list_tasks(plan) if any(cell.number not in results for cell in task.cells)]
-    with connected(address, tasks), opened as log:
+    with connected(address, tasks), planned.log as log:
         was_interrupted = make_tasks(log, tasks, store, state, tell)
     num_cells = len(list_cells(plan))
     return SweepEnd(
@@ -198,7 +191,7 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> Made:
         exit_code = command.wait()
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
-    journals = {path.stem: path.read_bytes() for path in (folder / "mlruns" / "journals").glob("*.jsonl")}
+    journals = [path.read_bytes() for path in (folder / "mlruns" / "journals").glob("*.jsonl")]
     shutil.rmtree(folder, ignore_errors=True)
     return Made(platform.node(), exit_code, lines[-1] if lines else "", journals)
 
@@ -212,10 +205,10 @@ def _left_behind(plan: SweepPlan, task: int) -> str:
     return f"What it measured stays on its machine; `tfbench import` reads it: {pattern}"
 
 
-def _bring_home(journals: Mapping[str, bytes], log: SweepLog, store: Store, state: TrackingState) -> None:
+def _bring_home(journals: Sequence[bytes], log: SweepLog, store: Store, state: TrackingState) -> None:
     with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
         paths = [Path(folder, f"{number}.jsonl") for number in range(len(journals))]
-        for path, data in zip(paths, journals.values(), strict=True):
+        for path, data in zip(paths, journals, strict=True):
             path.write_bytes(data)
         import_journals(store, paths, None, state)
     note_results(log, store)
@@ -253,7 +246,7 @@ def _require_answer(address: str) -> None:
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or "/" in host:  # "auto", or a form that Ray alone knows
         return
-    host, why = host.strip("[]"), "it is no address"
+    host, why = host.strip("[]"), ""
     for each in (host, *([ray.util.get_node_ip_address()] if host in _LOOPBACK else [])):
         try:
             socket.create_connection((each, int(port)), _ANSWER_SECONDS).close()

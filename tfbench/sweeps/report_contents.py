@@ -1,35 +1,29 @@
 """From a comparison and the store that its runs are in to all that a report is made of."""
 
+import collections
 import contextlib
 import dataclasses
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.analysis.run.curves import RunCurves, find_curves
 from tfbench.errors import TrackingError
-from tfbench.recipe import registry
-from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.recipe.sections import DatasetConfig
 from tfbench.recipe.tables import to_tables
 from tfbench.recipe.toml_text import format_toml
 from tfbench.records.journal import read_run, read_start
-from tfbench.records.machine import Environment
+from tfbench.records.run import RunResult
 from tfbench.records.sweep import SweepPlan, describe_setting
-from tfbench.report.commands import find_overrides, run_command, sweep_command
 from tfbench.report.comparison.layout import corner_rows
 from tfbench.report.comparison.plots import comparison_plots
 from tfbench.report.html.report import ReportContents
 from tfbench.report.run.curve_plots import curve_plots
 from tfbench.schema import to_plain
 from tfbench.store.store import Store
+from tfbench.wording import command_line
 
-MAX_COMMANDS = 100
-_ALWAYS_DIFFERING = ("load_average",)
 _OF_FRAMEWORKS = ("tensorflow", "jax", "torch")  # which a run of another back end does not load
 
 
@@ -51,10 +45,10 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
     comparison = dataclasses.replace(comparison, unreadable={**comparison.unreadable, **unreadable})
     newest = next(reversed(starts.values()), None)
     name = runs[-1].recipe if runs else comparison.recipes[0] if comparison.recipes else ""
-    tables = plan.tables if plan else newest.tables if newest else {}
+    tables = plan.tables if plan else to_tables(newest.request.recipe) if newest else {}
     verdict = find_verdict(comparison)
     plots, curves = [*comparison_plots(comparison, next(iter(verdict), ""))], list(_find_curves(store, comparison))
-    plots += curve_plots(curves, ", ".join(comparison.recipes), bytes_per_sample=_find_sample_size(comparison, tables))
+    plots += curve_plots(curves, ", ".join(comparison.recipes))
     return ReportContents(
         created=created,
         comparison=comparison,
@@ -63,10 +57,9 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
         plots=tuple(plots),
         environment=newest.environment if newest else None,
         differing=find_differing([to_plain(one.environment) for one in starts.values() if one.environment]),
-        commands=_list_commands(comparison, plan, starts),
+        commands=_list_commands(plan, starts.values()),
         recipe_name=name,
         recipe_toml=format_toml(tables),
-        needs_recipe_file=plan is not None and find_overrides(tables, name) is None,
     )
 
 
@@ -78,40 +71,22 @@ def find_differing(environments: Sequence[Mapping[str, Any]]) -> dict[str, dict[
     flat = [flatten(environment) for environment in environments]
     found: dict[str, dict[str, int]] = {}
     for name in dict.fromkeys(name for values in flat for name in values):
-        counts: dict[str, int] = {}
-        for values in flat:
-            value = values.get(name)
-            missing = "not used" if name.startswith(_OF_FRAMEWORKS) else "unknown"
-            text = missing if value is None else str(value)
-            counts[text] = counts.get(text, 0) + 1
-        if len(counts) > 1 and name not in _ALWAYS_DIFFERING:
-            found[name] = dict(sorted(counts.items(), key=lambda entry: -entry[1]))
+        missing = "not used" if name.startswith(_OF_FRAMEWORKS) else "unknown"
+        counts = collections.Counter(missing if (one := values.get(name)) is None else str(one) for values in flat)
+        if len(counts) > 1 and name != "load_average":
+            found[name] = dict(counts.most_common())
     return found
 
 
-class _Start(NamedTuple):
-    """What the beginning of a journal says of a run."""
-
-    recipe_name: str
-    tables: dict[str, Any]
-    environment: Environment | None
-    data_dir: str | None
-    allows_code: bool
-
-
-def _read_starts(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, _Start], dict[str, str]]:
+def _read_starts(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResult], dict[str, str]]:
     """Returns what the journals begin with, and by id why others, whose figures are known, cannot be read."""
     starts, unreadable = {}, {}
     for run_id in run_ids:
         path = store.journal_path(run_id)
         try:
-            result = read_run(path, read_start(path))
+            starts[run_id] = read_run(path, read_start(path))
         except TrackingError as error:
             unreadable[run_id] = str(error)
-            continue
-        asked = result.request
-        tables = to_tables(asked.recipe)
-        starts[run_id] = _Start(asked.recipe.name, tables, result.environment, asked.data_dir, asked.allows_code)
     return starts, unreadable
 
 
@@ -126,37 +101,7 @@ def _find_curves(store: Store, comparison: Comparison) -> Iterator[RunCurves]:
                     yield find_curves(read_run(path), arm=arm, setting=describe_setting(row.setting))
 
 
-def _find_sample_size(comparison: Comparison, tables: Mapping[str, Any]) -> int | None:
-    """Returns the bytes of a decoded input; None where only code of the user's knows, or they differ."""
-    if not tables:  # no run has a beginning that can be read
-        return None
-    name, options = tables["dataset"]["name"], dict(tables["dataset"])
-    if registry.is_code(name) or any(key.startswith("dataset.") for key in comparison.keys):
-        return None
-    for field in dataclasses.fields(DatasetConfig):
-        options.pop(field.name, None)
-    module = registry.load("datasets", name)
-    spec: DatasetSpec = module.describe(module.Config(**options))
-    return math.prod(spec.stored_shape or spec.input_shape) * (1 if spec.input_dtype == "uint8" else 4)
-
-
-def _list_commands(comparison: Comparison, plan: SweepPlan | None, starts: Mapping[str, _Start]) -> tuple[str, ...]:
-    if plan:
-        return (sweep_command(plan), "tfbench report --sweep @last")
-    entries = [entry for row in comparison.rows for entry in row.entries.values() if entry.runs]
-    commands = [_run_command(entry.runs, starts) for entry in entries[:MAX_COMMANDS] if entry.runs[-1].run_id in starts]
-    if len(entries) > MAX_COMMANDS:
-        commands.append(f"# and {len(entries) - MAX_COMMANDS} more")
-    return tuple(commands)
-
-
-def _run_command(runs: Sequence[RunBrief], starts: Mapping[str, _Start]) -> str:
-    start = starts[runs[-1].run_id]
-    command = run_command(
-        start.recipe_name,
-        start.tables,
-        repeats=len(runs),
-        data_dir=start.data_dir,
-        allows_code=start.allows_code,
-    )
-    return command or f"tfbench export {runs[-1].run_id}    # its recipe, {start.recipe_name}, is none that is shipped"
+def _list_commands(plan: SweepPlan | None, starts: Iterable[RunResult]) -> tuple[str, ...]:
+    asked = [plan.argv] if plan else dict.fromkeys(one.request.argv for one in starts)
+    commands = tuple(command_line(*words) for words in asked if words)
+    return (*commands, "tfbench report --sweep @last") if plan and commands else commands

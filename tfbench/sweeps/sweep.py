@@ -257,7 +257,8 @@ def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
         ARM_TAG: arm.label,
         ROUND_TAG: str(cell.round_number),
     }
-    return dataclasses.replace(request, name=f"{request.name}-r{cell.round_number}", data_dir=plan.data_dir, tags=tags)
+    name = f"{request.name}-r{cell.round_number}"
+    return dataclasses.replace(request, name=name, data_dir=plan.data_dir, tags=tags, argv=plan.argv)
 
 
 def _find_failure(cell: Cell, cells: Sequence[Cell], known: Mapping[int, CellResult]) -> str:

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
+from tfbench.records.journal import Replay, read_run, work_folder
+from tfbench.records.lines import Follower
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
@@ -16,16 +19,19 @@ from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database, fields, mlflow_sweep, mlflow_view
 from tfbench.tracking.address import database_of, is_database_server, require_address
 from tfbench.tracking.mlflow_calls import explained, require_database_server, set_up_mlflow
-from tfbench.tracking.mlflow_runs import RUN_TAG, create_run, search_run
 from tfbench.tracking.mlflow_view import OVERVIEW
 from tfbench.tracking.mlflow_writes import (
+    RUN_TAG,
+    create_run,
     end_of,
     log_whole,
     make_database,
     metrics_at,
     milliseconds,
+    search_run,
     write_view,
 )
+from tfbench.tracking.run_files import write_files
 from tfbench.tracking.tracker import SweepFigures, TrackedSweep, describe_recovery
 from tfbench.wording import without_secrets
 
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Experiment, Run
 
+OnAsk = Callable[[float | None], object]
 _BYTES_PER_SECOND = 2**20  # of files, on a slow line
 _SECONDS_PER_RUN = 1.0  # of a sweep, each of which takes a call
 
@@ -56,15 +63,13 @@ class MlflowTracker:
         experiment: Made if it is not there.
         store: Where it is noted which MLflow run stands for which run.
         on_ask: Called when the server is about to be asked, with the seconds that its answers may take beyond its
-            patience.
+            patience; with None when plots are about to be drawn, which is no waiting for it.
 
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
     """
 
-    def __init__(
-        self, tracking_uri: str, experiment: str, store: Store, *, on_ask: Callable[[float], None] | None = None
-    ) -> None:
+    def __init__(self, tracking_uri: str, experiment: str, store: Store, on_ask: OnAsk = lambda more: None) -> None:
         require_address(tracking_uri)
         self._database = database_of(tracking_uri)
         self._uri = f"sqlite:///{self._database}" if self._database else tracking_uri
@@ -75,6 +80,8 @@ class MlflowTracker:
         self._client: MlflowClient | None = None
         self._experiment_id: str | None = None
         self._progress: dict[str, _Progress] = {}
+        self._followed = ""  # run, of which so much was read:
+        self._journal, self._replay = Follower(store.root), Replay()
 
     def prepare(self) -> None:
         """Imports MLflow and connects; a database that is not there yet is not made."""
@@ -84,18 +91,47 @@ class MlflowTracker:
             else:
                 import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  # takes seconds, too
 
+    def follow(self, run_id: str) -> None:
+        """Brings MLflow up to a journal that grows, of which only what was added is read."""
+        if run_id != self._followed:
+            self._followed = run_id
+            self._journal, self._replay = Follower(self._store.journal_path(run_id)), Replay()
+        for record in self._journal.read():
+            self._replay.apply(record)
+        self.update(self._replay.result(), None)
+
+    def project(self, run_id: str) -> TrackedRun:
+        """Brings MLflow up to the journal of a run that is over, and notes that it was wholly sent.
+
+        Raises:
+            TrackingError: The journal cannot be read or has no end yet, or the server, or the disk, cannot take it.
+        """
+        path = self._store.journal_path(run_id)
+        result = read_run(path)
+        if result.exit is None:
+            raise TrackingError(f"run {run_id}: its journal has no end; `{self._store.command('recover')}` writes one.")
+        summary = summarize_run(result)
+        try:
+            size = path.stat().st_size
+            tracked = self.update(result, summary)
+            self._on_ask(None)
+            with work_folder(path) as folder:
+                write_files(result, summary, path, Path(folder), tracked)
+                self.finish(result, Path(folder))
+            state = self._store.read_state(run_id) or self._store.default_state
+            self._store.write_state(run_id, dataclasses.replace(state, run=tracked, projected_bytes=size))
+        except OSError as error:
+            where = f": {error.filename}" if error.filename else ""
+            raise TrackingError(f"run {run_id}: {error.strerror or error}{where}. {self._recover}") from error
+        return tracked
+
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
         """Brings the MLflow run up to `result`, creating it first; sends only what was not sent before."""
         with self._asking():
             return self._update(result, summary).run
 
     def finish(self, result: RunResult, files: Path) -> None:
-        """Ends the MLflow run that was brought up to `result` with the run's own status, and adds files to it.
-
-        Args:
-            result: A run that is over.
-            files: Folder, of which all is added.
-        """
+        """Ends the MLflow run that was brought up to `result`, which is over, and adds all files of a folder to it."""
         size = sum(path.stat().st_size for path in files.rglob("*") if path.is_file())
         run_id = result.request.run_id
         progress = self._progress[run_id]
@@ -128,12 +164,11 @@ class MlflowTracker:
             params: What it is of, in the columns of runs.
         """
         more = sum(map(len, files.values())) / _BYTES_PER_SECOND
+        own = {"tfbench.report": "true", "mlflow.source.name": "tfbench", fields.COLOR_TAG: fields.REPORT_COLOR}
+        marked, at = {**tags, **own}, milliseconds(created)
+        known = f"attributes.run_name = '{name}' AND tags.`tfbench.report` = 'true'"
         with self._asking("The report itself is written; `tfbench report` tries again.", more):
             client, experiment_id = self._connected(), self._resolve_experiment()
-            known = f"attributes.run_name = '{name}' AND tags.`tfbench.report` = 'true'"
-            own = {"tfbench.report": "true", "mlflow.source.name": "tfbench", fields.COLOR_TAG: fields.REPORT_COLOR}
-            marked = {**tags, **own}
-            at = milliseconds(created)
 
             def find() -> "Run | None":
                 return next(iter(client.search_runs([experiment_id], known, max_results=1)), None)
@@ -279,6 +314,5 @@ class MlflowTracker:
     def _asking(self, remedy: str | None = None, more: float = 0.0) -> Iterator[None]:
         with explained(self._uri, self._recover if remedy is None else remedy):
             set_up_mlflow()
-            if self._on_ask:
-                self._on_ask(more)
+            self._on_ask(more)
             yield

@@ -96,7 +96,7 @@ class Tracker:
         self._silence: tuple[float, SilentServerError] | None = None  # until when the server is not asked, and why
         self._asked_at: float | None = None  # when the process began to ask the server
         self._more = 0.0  # seconds that this may take beyond the patience
-        self._has_told = False
+        self._told_until = float("-inf")  # until when its user need not hear again that it is slow
 
     def prepare(self) -> None:
         """Has MLflow imported and connected; a database that is not there yet is not made.
@@ -180,9 +180,9 @@ class Tracker:
         try:
             if child.connection.poll(seconds):
                 kind, value = child.connection.recv()
-                if kind in ("asks", "draws"):  # importing MLflow, and drawing plots, is no waiting for a server
-                    self._asked_at = time.monotonic() if kind == "asks" else None
-                    self._more, self._has_told = value, False
+                if kind == "asks":  # importing MLflow, and drawing plots, is no waiting for a server
+                    self._asked_at = None if value is None else time.monotonic()
+                    self._more = value or 0.0
                     return
                 waited, self._asked_at = self._waited(), None
                 if kind == "return":
@@ -196,8 +196,8 @@ class Tracker:
             return
         if self._waited() > _MARGIN * self._patience + self._more:
             self._lose(self._silent())
-        elif self._tell and self._waited() > WORD_SECONDS and not self._has_told:
-            self._has_told = True
+        elif self._tell and self._waited() > WORD_SECONDS and time.monotonic() > self._told_until:
+            self._told_until = time.monotonic() + REST_SECONDS
             self._tell(f"waiting for MLflow at {self._shown} (gives up after {self._patience:g} s)")
 
     def _waited(self) -> float:

@@ -1,7 +1,5 @@
 """Whether workers that train together were asked for the same, and have the same versions."""
 
-import contextlib
-import importlib.metadata
 import json
 import platform
 import zlib
@@ -9,6 +7,7 @@ from typing import Any
 
 from tfbench import __version__, backends
 from tfbench.errors import WorkersError
+from tfbench.machine.environment import find_version
 from tfbench.recipe import tables
 from tfbench.records.run import RunRequest
 
@@ -43,15 +42,8 @@ def _list_parts(request: RunRequest) -> dict[str, Any]:
         **{f"[{name}] of the recipe": table for name, table in recipe.items()},
         "--resume": request.resume.run_id if request.resume else "",
         "version of tfbench": __version__,
-        **{f"version of {name}": _find_version(name) for name in ("keras", backend)},
+        **{f"version of {name}": find_version(name) or find_version(f"{name}-cpu") for name in ("keras", backend)},
     }
-
-
-def _find_version(package: str) -> str:
-    for name in (package, f"{package}-cpu"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(name)
-    return ""
 
 
 def _digest(part: Any) -> float:

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable
 
 from tfbench import backends
+from tfbench.errors import MeasurementError
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.records.energy import Moment
 from tfbench.records.journal import Journal, plain_fields
@@ -49,7 +50,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
 
     journal.append("started")
     meter = prepared.measure_usage()
-    with backend.broken_samples_named(splits.source, splits.files), energy_meter:
+    with backend.broken_samples_named(splits.source), contextlib.closing(energy_meter):
         try:
             begin = functools.partial(read_energy, "steady") if energy_meter.sources.sources else None
             steps_per_second = train(prepared, begin)
@@ -74,18 +75,22 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
 
 
 def _check_devices(prepared: Prepared) -> None:
-    """Makes sure that several devices train as one does, and reads back what lies where on them.
+    """Makes sure that several devices count once each in their sums, and reads back what lies where on them.
 
     Raises:
         MeasurementError: They do not.
     """
     backend, journal, placement = backends.current(), prepared.journal, prepared.resolved.placement
     several = f"{placement.num_replicas} replicas" if placement.num_replicas > 1 else f"{placement.num_devices} devices"
-    journal.append("stage", name=f"comparing a first step of {several} with that of one")
-    draw = functools.partial(prepared.build_batches, prepared.first_step)
-    with backend.broken_samples_named(prepared.splits.source, prepared.splits.files):
-        check = backend.check_replicas(prepared.model, prepared.build_again, draw(), placement)
+    journal.append("stage", name=f"checking what {several} exchange")
+    if check := backend.check_replicas(prepared.model, placement):
         journal.append("replica_check", **plain_fields(replica_check=check))
-        backend.require_as_one(check, placement)
+        if check.fault:
+            raise MeasurementError(
+                f"{placement.strategy} on {', '.join(placement.devices)} with cross_device_ops = "
+                f"{placement.cross_device_ops} does not train as one replica does: {check.fault}. Nothing was measured."
+            )
+    with backend.broken_samples_named(prepared.splits.source):
+        draw = functools.partial(prepared.build_batches, prepared.first_step)
         if spread := backend.read_spread(prepared.model, draw):
             journal.append("spread", **plain_fields(spread=spread))

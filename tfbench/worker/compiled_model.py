@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tfbench import backends
-from tfbench.datasets.sources.splits import Split, Splits, count_steps_per_epoch, map_arrays
+from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch, map_arrays
 from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
@@ -64,8 +64,6 @@ def build_compiled_model(
     spec: DatasetSpec,
     *,
     allows_code: bool = False,
-    num_replicas: int | None = None,
-    beside: Any = None,
     splits: Splits | None = None,
     given: Collection[str] = (),
 ) -> Any:
@@ -80,27 +78,21 @@ def build_compiled_model(
         training: What it is compiled for.
         spec: The data.
         allows_code: The user allowed functions from outside of tfbench to be called.
-        num_replicas: That share a batch; None: those of the strategy.
-        beside: A model that is to stay as it is: none of its weights may be the new one's.
         splits: The data itself, from whose shapes a network that comes compiled makes its variables.
         given: Keys of the recipe that somebody asked for.
 
     Raises:
-        RecipeError: The optimizer's groups do not fit the model, or it has weights of the one beside it.
+        RecipeError: The optimizer's groups do not fit the model.
         DeviceError: Keras would not use the compiler that was asked for.
     """
     from tfbench.worker import objective, optimizer
 
-    num_replicas = num_replicas or backends.current().count_replicas()
+    num_replicas = backends.current().count_replicas()
     spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
     model = build_model(config, spec, allows_code=allows_code)
     is_own = registry.is_code(config.name) or config.name in _OWN
     if is_own and (problem := foreign_model.find_second_scaling(model, spec)):
         warnings.warn(problem, Notice, stacklevel=2)
-    if beside is not None and {id(weight) for weight in model.weights} & {id(weight) for weight in beside.weights}:
-        raise RecipeError(
-            f"model.name: {config.name} returns the same weights twice. Expected: new ones at every call."
-        )
     compiles = training.compiler_used in _JIT_COMPILERS
     # Only TensorFlow has to be told: the others do operation after operation where nothing compiles them.
     runs_eagerly = training.backend == "tensorflow" and training.compiler_used == "eager"
@@ -111,7 +103,6 @@ def build_compiled_model(
     }
     if model.compiled:
         _require_own_training(model, given)
-        optimizer.require_same_clipping(model.optimizer, num_replicas)
         if splits is not None:
             _build_variables(model, splits, spec, config)
         if model.run_eagerly and not runs_eagerly and training.backend == "tensorflow":
@@ -134,13 +125,13 @@ def build_compiled_model(
                 training.optimizer,
                 model,
                 total_steps=training.epochs * steps_per_epoch,
-                num_replicas=num_replicas,
                 allows_code=allows_code,
             ),
             loss=objective.build_loss(training, is_probable=is_probable),
             metrics=objective.build_metrics(training),
             **how,
         )
+    optimizer.require_same_clipping(model.optimizer, num_replicas)
     if lacking := find_lacking(training.backend, carries_state=bool(backends.current().carried_states(model))):
         raise RecipeError("\n".join(lacking))  # of a network whose options do not tell
     if (bool(model.jit_compile), bool(model.run_eagerly)) != (compiles, runs_eagerly):  # Keras only warns, in Python
@@ -185,7 +176,7 @@ def _build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: Mode
     import keras
 
     split = splits.train
-    if not isinstance(split, Split) or split.read or spec.stored_shape:
+    if split.read or spec.stored_shape:
         return  # images that are read or cut: the first step makes the variables
 
     def describe(array: Any) -> Any:

@@ -1,6 +1,5 @@
 """What is made of a trained model: evaluations, predictions, the model's own file and picture."""
 
-import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,6 @@ from tfbench.worker.training import evaluate
 
 MODEL_FILE = "model.keras"
 PICTURE_FILE = "model.png"
-_DRAWING_NEEDS = "pydot or Graphviz is missing. pip install pydot, and install the system's package graphviz"
 
 
 def evaluate_trained(prepared: Prepared) -> None:
@@ -139,9 +137,7 @@ def _write(path: Path, write: Callable[[Path], None]) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
             write(part)
-    except ImportError as error:
-        return str(error)
-    except Exception as error:  # disk, a user's layer that cannot be serialised; pydot raises its own kinds
+    except Exception as error:  # disk, a user's layer that cannot be serialised, no pydot, which raises its own kinds
         return f"{path}: {error}"
     return ""
 
@@ -159,10 +155,7 @@ def _save(model: Any, path: Path) -> None:
 
 
 def _draw(model: Any, path: Path) -> None:
-    """Draws the model's graph; raises ImportError where Graphviz is missing."""
+    """Draws the model's graph; Keras says what is missing for it."""
     import keras
 
-    with contextlib.suppress(ImportError):
-        keras.utils.plot_model(model, to_file=str(path), show_shapes=True, show_layer_names=True, rankdir="TB")
-    if not path.exists():  # in a notebook Keras only prints that something is missing
-        raise ImportError(_DRAWING_NEEDS)
+    keras.utils.plot_model(model, to_file=str(path), show_shapes=True, show_layer_names=True, rankdir="TB")

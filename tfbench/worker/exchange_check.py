@@ -34,21 +34,21 @@ def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     journal.append("stage", name="timing what devices exchange")
     an_execution = int(model.steps_per_execution)
     num_steps = math.ceil(max(_FEWEST, min(_MOST, int(asked))) / an_execution) * an_execution
-    waits = _Waits()
+    waits: list[float] = []  # for each batch, of those that are drawn here: TensorFlow's are drawn within the step
     batches = prepared.build_batches()
-    is_drawn_here = isinstance(batches, Iterator)  # TensorFlow's are drawn within the step
+    is_drawn_here = isinstance(batches, Iterator)
     if is_drawn_here:
-        batches = waits.timed(batches)
+        batches = _timed(batches, waits)
     seconds = [0.0]
     try:
         # Those that were ready before anyone waited for one tell nothing of the input.
         _fit(model, batches, min(num_steps, math.ceil((1 + sum(backend.most_ahead())) / an_execution) * an_execution))
-        waits.seconds = 0.0
+        waits.clear()
         exchange = backend.trace_exchange(lambda: seconds.append(_fit(model, batches, num_steps)))
     except Exception as error:
         journal.append("note", text=f"what devices exchange was not timed: {type(error).__name__}: {error}")
         exchange = None
-    figures = [seconds[-1] / num_steps, (exchange or 0.0) / num_steps, waits.seconds / num_steps]
+    figures = [seconds[-1] / num_steps, (exchange or 0.0) / num_steps, sum(waits) / num_steps]
     rows = backend.gather_figures([*figures, float(exchange is not None)])
     if not all(is_told for *_, is_told in rows):  # by every worker
         return
@@ -60,19 +60,13 @@ def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     journal.append("exchange_check", **plain_fields(exchange_check=check))
 
 
-class _Waits:
-    """How long a training waited for batches."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def timed(self, batches: Iterator[Any]) -> Generator[Any, None, None]:
-        """Yields the same batches; a generator, since Keras takes no other kind of iterator."""
-        while True:
-            start = time.perf_counter()
-            batch = next(batches)
-            self.seconds += time.perf_counter() - start
-            yield batch
+def _timed(batches: Iterator[Any], waits: list[float]) -> Generator[Any, None, None]:
+    """Yields the same batches, and notes how long each took; a generator: Keras takes no other kind of iterator."""
+    while True:
+        start = time.perf_counter()
+        batch = next(batches)
+        waits.append(time.perf_counter() - start)
+        yield batch
 
 
 def _fit(model: Any, batches: Any, num_steps: int) -> float:

@@ -33,7 +33,7 @@ def drawn_by_numpy() -> Iterator[None]:
     )
     # Of an orthogonal matrix: two libraries' factors of one matrix differ in their last bits.
     random_initializers.ops = types.SimpleNamespace(
-        qr=_qr, diag=np.diag, sign=np.sign, transpose=np.transpose, reshape=np.reshape
+        qr=np.linalg.qr, diag=np.diag, sign=np.sign, transpose=np.transpose, reshape=np.reshape
     )
     try:
         yield
@@ -60,10 +60,6 @@ def _uniform(
     shape: Sequence[int], minval: float = 0.0, maxval: float = 1.0, dtype: Any = None, seed: Any = None
 ) -> Array:
     return _finish(_generator(seed).uniform(minval, maxval, shape), dtype)
-
-
-def _qr(matrix: Array) -> Any:
-    return np.linalg.qr(matrix)
 
 
 def _generator(seed: Any) -> np.random.Generator:

@@ -39,7 +39,7 @@ def check_limits(prepared: Prepared, steps_per_second: float | None) -> None:
 
 def sizes_of_a_step(model: ModelSummary, batch_size: int) -> Sizes | None:
     """Returns the sizes of the product that most of a network's work is in, for a batch; None where it is not known."""
-    if len(model.main_product) != len(("rows", "common", "columns")):
+    if not model.main_product:
         return None
     num_rows, common, num_columns = model.main_product
     return batch_size * num_rows, common, num_columns

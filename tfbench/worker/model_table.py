@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from tfbench.models.structure.graph import Call
 
 
+_UNKNOWN = (
+    "FLOPs are not available, since those of {} are not known. A layer of your own says them in a method "
+    "forward_flops(input_shape, output_shape)."
+)
+
+
 def build_table(
     model_config: ModelConfig, training: TrainingConfig, spec: DatasetSpec, *, allows_code: bool = False
 ) -> ModelTable:
@@ -117,7 +123,7 @@ def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
         num_outputs=_add([row.num_outputs for row in rows]),
         flops_per_sample=flops.forward,
         training_flops_per_sample=flops.training,
-        notes=_explain_unknown(flops.unknown),
+        notes=(_UNKNOWN.format(", ".join(flops.unknown)),) if flops.unknown else (),
     )
 
 
@@ -217,15 +223,6 @@ def _size(shape: SizesOrNone) -> int | None:
 def _add(numbers: Sequence[int | None]) -> int | None:
     known = [number for number in numbers if number is not None]
     return sum(known) if len(known) == len(numbers) else None
-
-
-def _explain_unknown(unknown: Sequence[str]) -> tuple[str, ...]:
-    if not unknown:
-        return ()
-    return (
-        f"FLOPs are not available, since those of {', '.join(unknown)} are not known. A layer of your own says them in "
-        "a method forward_flops(input_shape, output_shape).",
-    )
 
 
 if __name__ == "__main__":

@@ -25,32 +25,6 @@ from tfbench.worker import user_code
 _NOT_KERAS = ("name", "class_name", "arguments", "learning_rate_schedule", "weight_decay", "schedule", "groups")
 
 
-def build_optimizer(
-    config: OptimizerConfig,
-    model: keras.Model,
-    *,
-    total_steps: int,
-    num_replicas: int = 1,
-    allows_code: bool = False,
-) -> keras.optimizers.Optimizer:
-    """Builds the optimizer of a model.
-
-    Args:
-        config: Its kind and values.
-        model: Whose weights the groups name; built.
-        total_steps: Training steps of the whole recipe, which schedules are fractions of.
-        num_replicas: That share a batch.
-        allows_code: The user allowed functions from outside of tfbench to be called.
-
-    Raises:
-        RecipeError: A group's pattern fits no weight of the model, Keras does not take the values, or it would train
-            otherwise with several replicas.
-    """
-    built = _build(config, model, total_steps, allows_code=allows_code)
-    require_same_clipping(built, num_replicas)
-    return built
-
-
 def require_same_clipping(optimizer: keras.optimizers.Optimizer, num_replicas: int) -> None:
     """Raises RecipeError if several replicas would clip otherwise than one does."""
     clips = [key for key in CLIPPING if getattr(optimizer, key, None)]
@@ -61,9 +35,20 @@ def require_same_clipping(optimizer: keras.optimizers.Optimizer, num_replicas: i
         )
 
 
-def _build(
-    config: OptimizerConfig, model: keras.Model, total_steps: int, *, allows_code: bool
+def build_optimizer(
+    config: OptimizerConfig, model: keras.Model, *, total_steps: int, allows_code: bool = False
 ) -> keras.optimizers.Optimizer:
+    """Builds the optimizer of a model.
+
+    Args:
+        config: Its kind and values.
+        model: Whose weights the groups name; built.
+        total_steps: Training steps of the whole recipe, which schedules are fractions of.
+        allows_code: The user allowed functions from outside of tfbench to be called.
+
+    Raises:
+        RecipeError: A group's pattern fits no weight of the model, or Keras does not take the values.
+    """
     if isinstance(config, OwnConfig):
         return user_code.build_optimizer(config, allows_code=allows_code)
     values = {key: value for key, value in to_plain(config).items() if key not in _NOT_KERAS and value is not None}

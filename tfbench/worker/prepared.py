@@ -13,8 +13,8 @@ from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
-from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
-from tfbench.machine.devices import GpuFacts, read_system, with_unused_gpu
+from tfbench.errors import DeviceError, Notice, RecipeError
+from tfbench.machine.devices import read_system, with_unused_gpu
 from tfbench.machine.environment import find_framework_variables
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
 from tfbench.recipe import conflicts, registry
@@ -28,8 +28,7 @@ from tfbench.worker.alike import require_alike
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.model_summary import require_apart, summarize_model
-from tfbench.worker.name_counts import names_from, read_name_counts
-from tfbench.worker.process_settings import finds_tensorflow, import_keras, set_process_wide
+from tfbench.worker.process_settings import import_keras, set_process_wide
 
 SHARED_MACHINE = (
     "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
@@ -49,9 +48,7 @@ class Prepared:
     summary: ModelSummary
     shares_machine: bool  # another run was measuring here already
     memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
-    name_counts: dict[str, int]  # Keras's, before the model was built: another build from them has its names
     gpu_addresses: tuple[str, ...]  # on the bus, of those that the process sees
-    num_replicas: int  # by which the model was built to share a batch
 
     @property
     def training(self) -> TrainingConfig:
@@ -94,20 +91,6 @@ class Prepared:
             self.splits, batch_size=self.evaluation_batch_size, split=split, part=self.request.part
         )
 
-    def build_again(self) -> Any:
-        """Builds and compiles the same model once more, for one device, outside of its strategy's scope."""
-        with warnings.catch_warnings(), names_from(self.name_counts):
-            warnings.simplefilter("ignore", Notice)  # given once already
-            return build_compiled_model(
-                self.request.recipe.model,
-                self.training,
-                self.splits.spec,
-                allows_code=self.request.allows_code,
-                num_replicas=self.num_replicas,
-                beside=self.model,
-                splits=self.splits,
-            )
-
     def measure_usage(self) -> UsageMeter:
         """Begins to measure what the training takes of the machine, by all of its workers there."""
         gpu_memory = backends.current().watch_gpus(self.resolved.gpu_names)
@@ -136,12 +119,12 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     recipe, training = request.recipe, request.recipe.training
     backend = backends.current()
     variables = find_framework_variables(os.environ)
-    gpu_facts = GpuFacts(**read_system(Path("/"), os.environ))  # before GPUs are hidden from the framework
+    gpu_facts = read_system(Path("/"), os.environ)  # before GPUs are hidden from the framework
     backend.require_possible(recipe.distribution, training)
 
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
     import_keras(recipe)
-    set_process_wide(training, finds_tensorflow=finds_tensorflow(recipe))
+    set_process_wide(recipe)
     if request.member:
         journal.append("stage", name=JOINING)
     resolved = backend.resolve(recipe.distribution, training, request.member)
@@ -160,7 +143,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
     for note in splits.notes:
         journal.append("note", text=note)
-    backend.require_readable(splits)
     if training.data_on_device:
         resident_samples.require_in_memory(splits)
     misfits = conflicts.find_misfits(splits.spec, recipe.dataset.name, training)
@@ -170,7 +152,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     memory_before_model = read_memory()
     ledger.switch("model")
     journal.append("stage", name="building the model")
-    name_counts = read_name_counts()
     with resolved.scope(), _notices_recorded(journal):
         model = build_compiled_model(
             recipe.model,
@@ -180,7 +161,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
             splits=splits,
             given=request.overrides,
         )
-        num_replicas = backend.count_replicas()
         resolved = backend.lay_out(resolved, recipe.distribution, model)
         if training.data_on_device:
             resident_samples.require_plain_fit(model)
@@ -199,9 +179,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         summary=summarize_model(model, user_code.find_digest(recipe.model)),
         shares_machine=_shares_machine(request),
         memory_before_model=memory_before_model,
-        name_counts=name_counts,
         gpu_addresses=settings.gpu_addresses,
-        num_replicas=num_replicas,
     )
     environment = backend.collect_environment()
     journal.append(
@@ -235,10 +213,7 @@ def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_
     options = module.Config(**config.options)
     if config.data == "synthetic":
         return synthetic.generate_splits(module.describe(options), seed=seed)
-    splits = module.load_splits(options, data_dir)
-    if not isinstance(splits, Splits):
-        received = type(splits).__name__
-        raise DatasetError(f"data set {config.name}: load_splits must return Splits. Received: {received}.")
+    splits: Splits = module.load_splits(options, data_dir)
     return splits
 
 

@@ -29,26 +29,23 @@ def import_keras(recipe: Recipe) -> None:
         raise MeasurementError(f"Keras trains with {keras.backend.backend()}, asked for was {backend}.")
 
 
-def finds_tensorflow(recipe: Recipe) -> bool:
-    """Whether Keras is to find TensorFlow on another back end: code or a network file of the user's own may need it."""
-    return _has_code(recipe) or recipe.model.name == "keras_file"
-
-
 def _has_code(recipe: Recipe) -> bool:
     """Whether a part of the recipe is code of the user's own."""
     is_code = any(registry.is_code(section.name) for section in (recipe.model, recipe.dataset))
     return is_code or isinstance(recipe.training.optimizer, OwnConfig)
 
 
-def set_process_wide(training: TrainingConfig, *, finds_tensorflow: bool = False) -> None:
+def set_process_wide(recipe: Recipe) -> None:
     """Sets what the framework only takes before its first operation, and Keras before the first layer.
 
     Keras sets TensorFlow's seed, too, and imports it for that on every back end, which takes seconds and 300 MiB. On
-    another one, it does as where TensorFlow is not installed, unless it is to find it.
+    another one, it does as where TensorFlow is not installed, unless code or a network file of the user's may need it.
     """
     import keras
 
+    training = recipe.training
     backends.current().set_process_wide(training)
+    finds_tensorflow = _has_code(recipe) or recipe.model.name == "keras_file"
     with left_out(() if finds_tensorflow else {"tensorflow"} - {training.backend}):
         keras.utils.set_random_seed(training.seed)
     configure_keras(training)

@@ -1,7 +1,7 @@
 """Snapshots of a training: everything that it needs to go on as if it had never stopped.
 
-A snapshot is one file, `epoch_000010.npz`: the weights, the optimizer's variables, the states of all seed generators
-(dropout; a `.keras` file leaves them out) and the position. It is written under another name and then renamed, so that
+A snapshot is one file, `epoch_000010.npz`: the weights, the optimizer's variables and the states of all seed generators
+(dropout; a `.keras` file leaves them out). It is written under another name and then renamed, so that
 it is there whole or not at all.
 """
 
@@ -20,7 +20,6 @@ from tfbench.records.snapshots import list_snapshots
 from tfbench.records.whole_files import replacing
 
 _HEAD = "head"
-_FORMAT = 1
 
 
 def write_snapshot(folder: Path, *, epoch: int, variables: Sequence[Any], kept: int) -> Path:
@@ -37,59 +36,53 @@ def write_snapshot(folder: Path, *, epoch: int, variables: Sequence[Any], kept: 
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"epoch_{epoch:06}.npz"
-    head = {"format": _FORMAT, "epoch": epoch, "variables": [_describe(variable) for variable in variables]}
+    described = [_describe(variable) for variable in variables]
     to_numpy = backends.current().to_numpy
     arrays = {f"v{index}": to_numpy(variable) for index, variable in enumerate(variables)}
     with replacing(path, synced=True) as part, part.open("wb") as file:
-        np.savez(file, **{_HEAD: np.array(json.dumps(head))}, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
+        np.savez(file, **{_HEAD: np.array(json.dumps(described))}, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
     for old in list(list_snapshots(folder).values())[:-kept]:
         old.unlink(missing_ok=True)
     return path
 
 
-def restore_snapshot(path: Path, variables: Sequence[Any]) -> int:
+def restore_snapshot(path: Path, variables: Sequence[Any]) -> None:
     """Gives variables the values of a snapshot.
 
     Args:
         path: A file that `write_snapshot` made.
         variables: In the order in which they were written.
 
-    Returns:
-        Epochs that were done.
-
     Raises:
         MeasurementError: The file is missing or damaged, or is of another model or optimizer.
     """
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            head = json.loads(str(file[_HEAD]))
-            arrays = [file[f"v{index}"] for index in range(len(head["variables"]))]
+            described = json.loads(str(file[_HEAD]))
+            arrays = [file[f"v{index}"] for index in range(len(described))]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise MeasurementError(
             f"{path}: is missing or damaged, so no run can go on from it: {error}. "
             "Remove it, and `tfbench run --resume` takes the snapshot before it, if there is one."
         ) from error
     expected = [_describe(variable) for variable in variables]
-    if head["variables"] != expected:
-        pairs = zip(head["variables"], expected, strict=False)
+    if described != expected:
+        pairs = zip(described, expected, strict=False)
         differing = next((f"{found} instead of {wanted}" for found, wanted in pairs if found != wanted), None)
-        found_count = f"{len(head['variables'])} variables instead of {len(expected)}"
+        found_count = f"{len(described)} variables instead of {len(expected)}"
         raise MeasurementError(f"{path}: is of another model or optimizer: it holds {differing or found_count}.")
     for variable, array in zip(variables, arrays, strict=True):
         variable.assign(array)
-    return int(head["epoch"])
 
 
 def resume_training(model: Any, resume: ResumePoint) -> None:
     """Gives a model just compiled what it had at a snapshot; to be called in the strategy's scope.
 
     Raises:
-        MeasurementError: The snapshot is damaged, of another model, or of another epoch.
+        MeasurementError: The snapshot is damaged, or of another model.
     """
     model.optimizer.build(model.trainable_variables)
-    epoch = restore_snapshot(Path(resume.snapshot), backends.current().training_variables(model))
-    if epoch != len(resume.epochs):
-        raise MeasurementError(f"{resume.snapshot}: is of epoch {epoch}. Expected: epoch {len(resume.epochs)}.")
+    restore_snapshot(Path(resume.snapshot), backends.current().training_variables(model))
 
 
 def _describe(variable: Any) -> str:

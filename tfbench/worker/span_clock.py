@@ -52,7 +52,7 @@ class SpanClock:
         self._on_span = on_span
         self._min_span_ns = config.min_span_seconds / _NS
         self.epoch = 0
-        self._step = 0  # last step done, over the whole run
+        self.step = 0  # last step done, over the whole run
         self._span_first_step = 1
         self._span_start = 0
         self._steady_start: int | None = None
@@ -63,11 +63,6 @@ class SpanClock:
         self.epoch_spans: list[StepSpan] = []
 
     @property
-    def step(self) -> int:
-        """Steps done so far."""
-        return self._step
-
-    @property
     def is_steady(self) -> bool:
         """Whether the warm-up is over."""
         return self._steady_start is not None
@@ -76,7 +71,7 @@ class SpanClock:
     def _is_far_ahead(self) -> bool:
         """Whether the device will take very long for the steps of the open span that were given out."""
         most_steps = self._fastest * _LONGEST * self._config.min_span_seconds
-        return 0 < most_steps <= self._step - self._span_first_step + 1
+        return 0 < most_steps <= self.step - self._span_first_step + 1
 
     @property
     def steady_steps_per_second(self) -> float | None:
@@ -93,8 +88,8 @@ class SpanClock:
         """Starts the open span anew, so that what was done since the last one ended is in no span."""
         self._ledger.switch(self._part)
         self._span_start = self._now()
-        self._span_first_step = self._step + 1
-        if self._steady_start is not None and self._steady_first_step == self._step + 1:
+        self._span_first_step = self.step + 1
+        if self._steady_start is not None and self._steady_first_step == self.step + 1:
             self._steady_start = self._span_start
 
     def end_steps(self, count: int, *, ends_epoch: bool) -> bool:
@@ -103,19 +98,19 @@ class SpanClock:
         Returns:
             Whether the limit of steps or seconds is reached.
         """
-        is_first = self._step == 0
-        self._step += count
+        is_first = self.step == 0
+        self.step += count
         time_ns = self._now()
         is_limit = self._reaches_limit(time_ns)
-        asks = self._ask_first is not None and self._steady_start is not None and self._step >= self._next_asked
+        asks = self._ask_first is not None and self._steady_start is not None and self.step >= self._next_asked
         in_warmup = self._steady_start is None
-        ends_warmup = in_warmup and self._step >= self._config.warmup_steps
+        ends_warmup = in_warmup and self.step >= self._config.warmup_steps
         is_long = time_ns - self._span_start >= self._min_span_ns or self._is_far_ahead
         is_due = self._config.clock == "step" or is_long
         if is_first or ends_warmup or ends_epoch or is_limit or is_due or asks:
             self._end_span()
             if ends_warmup:
-                self._steady_start, self._steady_first_step = self._span_start, self._step + 1
+                self._steady_start, self._steady_first_step = self._span_start, self.step + 1
             if asks:
                 is_limit = self._is_over_for_first() or is_limit
                 self.restart()
@@ -125,7 +120,7 @@ class SpanClock:
     @property
     def _part(self) -> str:
         """The entry of the ledger that the open span belongs to."""
-        if self._step == 0:
+        if self.step == 0:
             return "first_step"
         return "warmup" if self._steady_start is None else "steady"
 
@@ -135,13 +130,13 @@ class SpanClock:
         span = StepSpan(
             epoch=self.epoch,
             first_step=self._span_first_step,
-            last_step=self._step,
+            last_step=self.step,
             seconds=(time_ns - self._span_start) * _NS,
         )
         if span.first_step > 1:  # the first is not of training alone
             self._fastest = max(self._fastest, span.num_steps / span.seconds)
         self._span_start = time_ns
-        self._span_first_step = self._step + 1
+        self._span_first_step = self.step + 1
         if self._steady_start is not None:
             self._steady_steps += span.num_steps
             self._steady_seconds += span.seconds
@@ -151,7 +146,7 @@ class SpanClock:
     def _reaches_limit(self, time_ns: int) -> bool:
         if self._steady_start is None:
             return False
-        steady_steps = self._step - self._steady_first_step + 1
+        steady_steps = self.step - self._steady_first_step + 1
         by_steps = self._config.steps is not None and steady_steps >= self._config.steps
         return by_steps or (self._ask_first is None and self._seconds_left(time_ns) <= 0)
 
@@ -166,5 +161,5 @@ class SpanClock:
         # Half of what is left at the speed so far, so that not many steps are done too many.
         steps = max(1, int(left * (self.steady_steps_per_second or 0.0) / 2)) if left > 0 else 0
         pause = int(self._ask_first(steps)) if self._ask_first else 0
-        self._next_asked = self._step + pause
+        self._next_asked = self.step + pause
         return pause == 0

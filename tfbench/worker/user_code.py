@@ -46,12 +46,12 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     Raises:
         RecipeError: It is not allowed, cannot be found or called, raised, or returned what is no model for this data.
     """
-    where = f"model.name: {config.name}"
+    where, rng_utils = f"model.name: {config.name}", _rng_utils()
     with _watched(where):
         build = _import(config.name, where, allows_code=allows_code)
-        seed = _seed()
+        seed = rng_utils.get_random_seed()
         model = foreign_model.fit_to_data(_call(build, where, "spec", spec, config.options), spec, where)
-        if _seed() != seed:
+        if rng_utils.get_random_seed() != seed:
             warnings.warn(f"{config.name} sets the random seed: {_SEED_UNUSED}", Notice, stacklevel=2)
     foreign_model.require_precision(model, where)
     warnings.warn(f"the network is code of {_describe_source(build)}.", Notice, stacklevel=2)
@@ -209,30 +209,25 @@ def _users_errors(where: str, module_name: str = "") -> Iterator[None]:
 def _explain(error: BaseException, where: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_USERS)] or frames
-    own = [line.rstrip() for line in traceback.format_list(users[-_FRAMES:])]
-    return "\n".join([f"{where}: raised an error:", *own, *(line.rstrip() for line in _last_lines(error))])
+    last = [f"  {line}" for line in traceback.format_exception_only(error)]
+    lines = [f"{where}: raised an error:", *traceback.format_list(users[-_FRAMES:]), *last]
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def _last_lines(error: BaseException) -> list[str]:
-    return [f"  {line}" for line in traceback.format_exception_only(error)]
+def _rng_utils() -> Any:
+    from keras.src.utils import rng_utils  # the seed can be set, but not asked for, elsewhere
 
-
-def _seed() -> int | None:
-    """Returns what Keras's random numbers were last seeded with."""
-    from keras.src.utils import rng_utils  # it can be set, but not asked for, elsewhere
-
-    return rng_utils.get_random_seed()  # type: ignore[no-any-return]  # Keras has no types
+    return rng_utils
 
 
 @contextlib.contextmanager
 def _seeds_restored() -> Iterator[None]:
     """Begins all random numbers anew after the user's code, which may have set a seed: the run's is `training.seed`."""
-    import keras
-
-    seed = _seed()
+    rng_utils = _rng_utils()
+    seed = rng_utils.get_random_seed()
     yield
     if seed is not None:
-        keras.utils.set_random_seed(seed)
+        rng_utils.set_random_seed(seed)
 
 
 @contextlib.contextmanager

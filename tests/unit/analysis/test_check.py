@@ -10,7 +10,7 @@ import pytest
 from builders import build_recipe, build_request, build_result
 from fake_runs import FakeRuns, Fate
 from journals import write_journal
-from tfbench.errors import ComparisonError, DeviceError, MeasurementError, TrackingError, UnknownNameError
+from tfbench.errors import ComparisonError, DeviceError, TrackingError, UnknownNameError
 from tfbench.records.run import RunExit
 from tfbench.runs import session
 from tfbench.runs.baseline import make_baseline, read_baseline, write_baseline
@@ -67,20 +67,18 @@ def write_group(store: Store, num: int, *, group: str = "g1", **fields: Any) -> 
 def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: Cli, fake: Fake) -> None:
     runs = fake(*SPEEDS)
     done = tfbench(*CHECK, "--save", "baseline.json")
-    assert done.exit_code == 0
-    assert done.stdout.splitlines() == [
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (
+        0,
         "Baseline of sine_lstm: 100 samples/s ± 0.98 %, 5 processes",
-        "  stored as baseline.json",
-    ]
+    )
     document = json.loads(Path("baseline.json").read_text(encoding="utf-8"))
     assert document["samples_per_second"] == list(SPEEDS)
     assert document["run_ids"] == [request.run_id for request in runs.requests]
     assert document["group"] == runs.requests[0].tags["tfbench.group"]
     assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
-    assert document["equals"]["hostname"] == "bench" and document["equals"]["devices"] == ["cpu:0"]
+    equals = document["equals"]
+    assert (equals["hostname"], equals["devices"], "tensorflow" in equals) == ("bench", ["cpu:0"], False)
     assert document["circumstances"]["tensorflow"] == "2.20.0"
-    assert "tensorflow" not in document["equals"]
-    assert read_baseline(Store(Path("mlruns")), "baseline.json").sample.speed == pytest.approx(99.9975, rel=1e-6)
     assert [path.name for path in Path().iterdir()] == ["baseline.json"]
 
 
@@ -145,32 +143,28 @@ def test_a_baseline_may_be_of_three_sessions_and_not_of_two(tfbench: Cli, fake: 
 def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:
     runs = fake(*SPEEDS)
     assert tfbench(*CHECK, "--save", "b.json", "--steps", "7", "--repeats", "3").exit_code == 0
-    assert len(runs.requests) == 3
-    assert (runs.requests[0].recipe.measurement.steps, runs.requests[0].recipe.measurement.seconds) == (7, None)
+    limits = [(one.recipe.measurement.steps, one.recipe.measurement.seconds) for one in runs.requests]
+    assert limits == [(7, None)] * 3
 
 
-def test_another_recipe_is_refused_before_anything_is_run(tfbench: Cli, fake: Fake, baseline: Path) -> None:
-    runs = fake(*SPEEDS)
-    done = tfbench(*CHECK, "--baseline", str(baseline), "--global-batch-size", "20")
-    assert (done.exit_code, done.stdout, runs.requests) == (2, "", [])
-    assert "global_batch_size: 10 there, 20 here" in done.stderr
-    assert "or compare all the same (--allow-unequal)." in done.stderr
-    done = tfbench(*CHECK, "--baseline", str(baseline), "--global-batch-size", "20", "--allow-unequal")
-    assert done.exit_code == 0
-    assert "global_batch_size 10 -> 20: not comparable" in done.stdout
-
-
-def test_another_machine_is_refused_after_the_first_run(tfbench: Cli, fake: Fake, baseline: Path) -> None:
-    equals = json.loads(baseline.read_text(encoding="utf-8"))["equals"]
-    edit(baseline, equals=equals | {"hostname": "elsewhere"})
-    runs = fake(*SPEEDS)
-    done = tfbench(*CHECK, "--baseline", str(baseline))
-    assert (done.exit_code, done.stdout, len(runs.requests)) == (2, "", 1)
+@pytest.mark.parametrize(
+    ("hostname", "arguments", "num_runs", "difference"),
+    [
+        ("bench", ["--global-batch-size", "20"], 0, ("global_batch_size", 10, 20)),  # before anything is run
+        ("elsewhere", [], 1, ("hostname", "elsewhere", "bench")),  # after the first run
+    ],
+)
+def test_what_is_not_like_the_baseline_is_refused_unless_it_is_allowed(
+    tfbench: Cli, fake: Fake, baseline: Path, hostname: str, arguments: list[str], num_runs: int, difference: Any
+) -> None:
+    edit(baseline, equals=json.loads(baseline.read_text(encoding="utf-8"))["equals"] | {"hostname": hostname})
+    runs, (name, then, now) = fake(*SPEEDS), difference
+    done = tfbench(*CHECK, "--baseline", str(baseline), *arguments)
+    assert (done.exit_code, done.stdout, len(runs.requests)) == (2, "", num_runs)
     assert "baseline baseline.json of sine_lstm: cannot be compared" in done.stderr
-    assert "hostname: elsewhere there, bench here" in done.stderr
-    done = tfbench(*CHECK, "--baseline", str(baseline), "--allow-unequal")
-    assert done.exit_code == 0
-    assert "hostname elsewhere -> bench: not comparable" in done.stdout
+    assert f"{name}: {then} there, {now} here. Make both alike" in done.stderr
+    done = tfbench(*CHECK, "--baseline", str(baseline), *arguments, "--allow-unequal")
+    assert (done.exit_code, f"{name} {then} -> {now}: not comparable" in done.stdout) == (0, True)
 
 
 @pytest.mark.parametrize("num_then", [1, 5])
@@ -183,33 +177,25 @@ def test_single_runs_are_not_judged(tfbench: Cli, fake: Fake, baseline: Path, nu
 
 
 @pytest.mark.parametrize(
-    ("fates", "exit_code", "message"),
+    ("way", "fates", "exit_code", "message"),
     [
-        (("FAILED", "FAILED"), 1, "only 0 of 5 runs finished with a speed: too few to be judged."),
-        ((100.0, "FAILED"), 1, "only 1 of 5 runs finished with a speed: too few to be judged."),
-        ((100.0, DeviceError("gone")), 1, "too few to be judged. gone The runs are stored as group "),
-        ((100.0, 100.0, "STOPPED"), 130, "interrupted after 3 of 5 runs; nothing was judged. The runs are stored as"),
-        ((DeviceError("gone"),), 2, "gone"),
+        ("--baseline", ("FAILED", "FAILED"), 1, "only 0 of 5 runs finished with a speed: too few to be judged."),
+        ("--baseline", (100.0, "FAILED"), 1, "only 1 of 5 runs finished with a speed: too few to be judged."),
+        ("--baseline", (100.0, DeviceError("gone")), 1, "too few to be judged. gone The runs are stored as group "),
+        ("--baseline", (100.0, 100.0, "STOPPED"), 130, "interrupted after 3 of 5 runs; nothing was judged. The runs"),
+        ("--baseline", (DeviceError("gone"),), 2, "gone"),
+        ("--save", (100.0, "FAILED", 100.0), 1, "only 4 of 5 runs finished with a speed; no baseline was saved. The"),
+        ("--save", (100.0, "STOPPED"), 130, "interrupted after 2 of 5 runs; no baseline was saved."),
     ],
 )
-def test_runs_that_fail_leave_nothing_to_be_judged(
-    tfbench: Cli, fake: Fake, baseline: Path, fates: tuple[Fate, ...], exit_code: int, message: str
+def test_runs_that_fail_leave_nothing_to_be_judged_or_saved(
+    tfbench: Cli, fake: Fake, baseline: Path, way: str, fates: tuple[Fate, ...], exit_code: int, message: str
 ) -> None:
+    before = baseline.read_bytes()
     fake(*fates)
-    done = tfbench(*CHECK, "--baseline", str(baseline))
-    assert (done.exit_code, done.stdout) == (exit_code, "")
+    done = tfbench(*CHECK, way, str(baseline))
+    assert (done.exit_code, done.stdout, baseline.read_bytes()) == (exit_code, "", before)
     assert message in done.stderr
-
-
-def test_a_baseline_of_which_a_run_failed_is_not_saved(tfbench: Cli, fake: Fake) -> None:
-    fake(100.0, "FAILED", 100.0)
-    done = tfbench(*CHECK, "--save", "b.json")
-    assert (done.exit_code, Path("b.json").exists()) == (1, False)
-    assert "only 4 of 5 runs finished with a speed; no baseline was saved. The runs are stored as group " in done.stderr
-    fake(100.0, "STOPPED")
-    done = tfbench(*CHECK, "--save", "b.json")
-    assert (done.exit_code, Path("b.json").exists()) == (130, False)
-    assert "interrupted after 2 of 5 runs; no baseline was saved." in done.stderr
 
 
 def test_a_run_of_the_store_stands_for_all_repeats_of_it(in_tmp_path: Path) -> None:
@@ -224,26 +210,18 @@ def test_a_run_of_the_store_stands_for_all_repeats_of_it(in_tmp_path: Path) -> N
     assert (alone.group, alone.run_ids) == ("alone0", ("alone0",))
     with pytest.raises(UnknownNameError, match="run 'nothing': not in store"):
         read_baseline(store, "nothing")
-
-
-def test_a_baseline_without_a_finished_run_is_refused(in_tmp_path: Path) -> None:
-    store = Store(in_tmp_path / "mlruns")
-    write_group(store, 1, exit=RunExit(status="FAILED"))
-    with pytest.raises(ComparisonError, match="baseline g1: no run of it has finished with a speed"):
-        read_baseline(store, "g1")
+    write_group(store, 1, group="failed", exit=RunExit(status="FAILED"))
+    with pytest.raises(ComparisonError, match="baseline failed: no run of it has finished with a speed"):
+        read_baseline(store, "failed")
 
 
 def test_a_check_can_be_made_against_runs_of_the_store(tfbench: Cli, fake: Fake) -> None:
-    recipe = build_recipe(measurement={"seconds": 5.0})
     store = Store(Path("mlruns"))
-    for number in range(2):
-        request = build_request(run_id=f"r{number}", recipe=recipe, tags={"tfbench.group": "g"})
-        write_journal(store, build_result(request=request))
+    write_group(store, 2, group="g")
     speed = read_baseline(store, "g").sample.speed
     fake(0.5 * speed, 0.501 * speed)
     done = tfbench("check", "mnist_mlp", "--baseline", "g", "--allow-unequal")
-    assert done.exit_code == 3
-    assert "against g of " in done.stdout
+    assert (done.exit_code, "against g of " in done.stdout) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +230,6 @@ def test_a_check_can_be_made_against_runs_of_the_store(tfbench: Cli, fake: Fake)
         (None, "baseline b.json: cannot be read: No such file or directory."),
         ("{", "baseline b.json: is no baseline of this version of tfbench: "),
         ('{"format_version": 9}', "tfbench: its format_version must be 1."),
-        ("[]", "b.json: must be a table."),
     ],
 )
 def test_a_file_that_is_no_baseline_is_refused(
@@ -276,23 +253,17 @@ def test_a_baseline_is_written_whole_or_not_at_all(in_tmp_path: Path) -> None:
     ):
         write_baseline(Path("folder"), sample)
     assert sorted(path.name for path in Path().iterdir()) == ["b.json", "folder"]
-    with pytest.raises(MeasurementError, match="only 0 of 2 runs"):
-        make_baseline(build_request(), 2, FakeRuns("FAILED"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["sine_lstm"], "name what to hold the speeds against (--baseline), or where to keep them (--save)."),
-        (["sine_lstm", "--save", "a.json", "--baseline", "b.json"], "name what to hold the speeds against"),
         (["sine_lstm", "--save", "a.json", "--allow-unequal"], "--save compares nothing: leave --allow-unequal out"),
         (["sine_lstm", "--save", "a.json", "--repeats", "1"], "Invalid value for '--repeats': 1 is not in the range"),
-        (["sine_lstm", "--baseline", "a", "--repeats", "0"], "Invalid value for '--repeats': 0 is not in the range"),
         (["sine_lstm", "--save", "no/a.json"], "folder no is not there, or cannot be written to. Name a file"),
         (["sine_lstm", "--save", "."], "--save .: it is a folder. Name a file, for example baseline.json."),
         (["sine_lstm", "--baseline", "@last"], "store mlruns: holds no runs."),
-        (["sine_lst", "--baseline", "@last"], "Did you mean 'sine_lstm'?"),
-        ([], "Missing argument 'RECIPE'"),
     ],
 )
 def test_an_impossible_check_is_refused(tfbench: Cli, in_tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -35,17 +35,14 @@ def found_of(ratios: Mapping[int, float], *rest: Any, **options: Any) -> Crossov
     return find_crossover(compared(ratios, *rest, **options), SECOND)
 
 
-def test_a_crossing_lies_where_the_ratios_say() -> None:
+def test_a_crossing_lies_where_the_ratios_say_at_each_change_of_the_lead() -> None:
     found = found_of({8: 0.5, 32: 0.8, 128: 1.25, 512: 2.0})
     (crossing,) = found.crossings
     assert (crossing.low, crossing.high, crossing.second_leads_above) == (32, 128, True)
     assert crossing.value == pytest.approx(64, rel=0.01)  # the logarithms of 0.8 and 1.25 are as far from 0
     assert crossover_sentences(found) == [f"{SECOND} overtakes {FIRST} at global_batch_size 64 (between 32 and 128)."]
-
-
-def test_each_change_of_the_lead_is_a_crossing() -> None:
-    crossings = found_of({8: 0.5, 32: 2.0, 128: 0.5}).crossings
-    assert [(one.low, one.high, one.second_leads_above) for one in crossings] == [(8, 32, True), (32, 128, False)]
+    both = found_of({8: 0.5, 32: 2.0, 128: 0.5}).crossings
+    assert [(one.low, one.high, one.second_leads_above) for one in both] == [(8, 32, True), (32, 128, False)]
 
 
 @pytest.mark.parametrize(
@@ -95,21 +92,14 @@ def test_a_value_that_fails_is_named() -> None:
     assert "The largest global_batch_size that could be measured is 32; 128 could not" in text
 
 
-@pytest.mark.parametrize(
-    ("ratios", "noise", "text"),
-    [
-        (
-            {8: 2.0, 32: 2.0},
-            0.001,
-            f"No crossover found over global_batch_size: compared with {FIRST}, {SECOND} is faster from 8 to 32",
-        ),
-        ({8: 1.0, 32: 0.5}, 0.001, "is not measurably different at 8, slower at 32"),
-        ({8: 1.0, 32: 1.0}, 0.9, "is inconclusive from 8 to 32. Try more rounds (--repeats)"),
-    ],
-)
-def test_without_a_crossing_it_is_said_what_was_seen(ratios: dict[int, float], noise: float, text: str) -> None:
-    (sentence,) = crossover_sentences(found_of(ratios, noise=noise))
-    assert text in sentence
+def test_without_a_crossing_it_is_said_what_was_seen() -> None:
+    none = f"No crossover found over global_batch_size: compared with {FIRST}, {SECOND} is"
+    assert crossover_sentences(found_of({8: 2.0, 32: 2.0})) == [f"{none} faster from 8 to 32."]
+    assert crossover_sentences(found_of({8: 1.0, 32: 0.5}))[0].startswith(
+        f"{none} not measurably different at 8, slower"
+    )
+    (noisy,) = crossover_sentences(found_of({8: 1.0, 32: 1.0}, noise=0.9))
+    assert "is inconclusive from 8 to 32. Try more rounds (--repeats)" in noisy
 
 
 @pytest.mark.parametrize(
@@ -131,10 +121,9 @@ def test_a_range_without_two_values_is_refused(low: int, high: int, step: int) -
         spread_values(low, high, step)
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_table_has_each_value_in_order_with_its_finding(width: int) -> None:
+def test_the_table_has_each_value_in_order_with_its_finding() -> None:
     comparison = compared({8: 0.5, 32: 1.0, 128: 2.0})
-    lines = crossover_lines(find_crossover(comparison, SECOND), comparison, width)
+    lines = crossover_lines(find_crossover(comparison, SECOND), comparison, 80)
     rows = [line for line in lines if line.split()[:1] in (["8"], ["32"], ["128"]) and "%" in line]
     assert [row[-1] for row in rows] == ["-", "=", "+"]
-    assert max(map(len, lines)) <= width
+    assert max(map(len, lines)) <= 80

@@ -19,9 +19,9 @@ from builders import (
 )
 from tfbench.analysis.comparison.difference import RunDifference, compare_runs
 from tfbench.analysis.comparison.equality import find_unequal, flatten
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.machine import Gpu
-from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary
+from tfbench.records.run import ModelSummary, RunExit, RunResult, Summary
 from tfbench.report.comparison.difference import describe_speed, difference_sections
 from tfbench.report.document import document
 from tfbench.report.table import text as lines_of
@@ -38,7 +38,7 @@ def build_pair(**fields: Any) -> tuple[RunResult, RunResult]:
 
 
 def compare(a: RunResult, b: RunResult) -> RunDifference:
-    return compare_runs(a, summarize(a, warmup_steps=1), b, summarize(b, warmup_steps=1))
+    return compare_runs(a, summarize_run(a), b, summarize_run(b))
 
 
 def recipe_with(**sections: Any) -> Any:
@@ -54,12 +54,6 @@ def spans_of(*seconds: float) -> tuple[Any, ...]:
     return (build_span(first_step=1, last_step=1, seconds=2.0), *spans)
 
 
-def test_runs_that_differ_in_their_devices_alone_are_like_with_like() -> None:
-    placement = build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2)
-    recipe = recipe_with(distribution={"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]})
-    assert find_unequal(*build_pair(placement=placement, recipe=recipe)) == ()
-
-
 @pytest.mark.parametrize(
     ("record", "name", "value"),
     [
@@ -73,6 +67,7 @@ def test_runs_that_differ_in_their_devices_alone_are_like_with_like() -> None:
         ("settings", "steps_per_execution", 3),
         ("settings", "soft_device_placement", True),
         ("settings", "xla_flags", "--xla_a=1"),
+        ("settings", "framework_variables", "XLA_PYTHON_CLIENT_PREALLOCATE=false"),
         ("environment", "tensorflow_onednn", True),
         ("environment", "thread_variables", "OMP_NUM_THREADS=2"),
         ("environment", "tfbench", "0.2.0"),
@@ -82,35 +77,17 @@ def test_runs_that_differ_in_their_devices_alone_are_like_with_like() -> None:
         ("environment", "cpu_model", "Example CPU 4000"),
         ("environment", "usable_cores", 2),
         ("environment", "cpu_quota_cores", 1.5),
+        ("environment", "niceness", 15),
+        ("environment", "scheduling_policy", "SCHED_BATCH"),
+        ("environment", "autogroup_niceness", 5),
+        ("environment", "memory_limit_bytes", 2**30),
+        ("environment", "cpuset", "0-3"),
     ],
 )
 def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, value: object) -> None:
     build = {"settings": build_settings, "environment": build_environment}[record]
     (found,) = find_unequal(*build_pair(**{record: build(**{name: value})}))
-    assert (found.name, found.b) == (name, value)
-    assert found.a == getattr(build(), name)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("niceness", 15),
-        ("scheduling_policy", "SCHED_BATCH"),
-        ("autogroup_niceness", 5),
-        ("memory_limit_bytes", 2**30),
-        ("cpuset", "0-3"),
-    ],
-)
-def test_names_what_the_system_lets_one_process_have_and_not_the_other(name: str, value: object) -> None:
-    usual = build_environment(niceness=0, scheduling_policy="SCHED_OTHER", cpuset="0-7")
-    pair = (build_result(environment=usual), build_result(environment=dataclasses.replace(usual, **{name: value})))
-    assert [(found.name, found.a, found.b) for found in find_unequal(*pair)] == [(name, getattr(usual, name), value)]
-
-
-def test_names_what_frameworks_were_set_to_in_one_run_and_not_in_the_other() -> None:
-    variables = "XLA_PYTHON_CLIENT_PREALLOCATE=false"
-    (found,) = find_unequal(*build_pair(settings=build_settings(framework_variables=variables)))
-    assert (found.name, found.a, found.b) == ("framework_variables", "", variables)
+    assert (found.name, found.a, found.b) == (name, getattr(build(), name), value)
 
 
 def test_between_back_ends_variables_that_all_frameworks_read_must_be_equal_and_no_others() -> None:
@@ -136,11 +113,6 @@ def test_names_what_must_be_equal_in_the_recipe_and_is_not(section: str, key: st
     tables[section] = tables.get(section, {}) | {key: value}
     (found,) = find_unequal(*build_pair(recipe=build_recipe(**tables)))
     assert (found.name, found.b) == (name, value["learning_rate"] if isinstance(value, dict) else value)
-
-
-def test_a_set_that_was_found_with_fewer_samples_is_another_set() -> None:
-    data = DatasetSummary(name="mnist", source="x", synthetic=False, train_samples=320, validation_samples=100)
-    assert [entry.name for entry in find_unequal(*build_pair(dataset=data))] == ["dataset.train_samples"]
 
 
 def _built(**fields: Any) -> ModelSummary:
@@ -171,37 +143,34 @@ def test_what_was_built_must_be_equal_where_no_setting_changes_it(
     assert [entry.name for entry in find_unequal(*pair, compared=(compared,))] == names
 
 
-def test_sizes_are_not_named_beside_the_setting_that_changes_them() -> None:
+def test_sizes_are_not_named_beside_the_setting_that_changes_them_nor_flops_between_back_ends() -> None:
     other = recipe_with(model={"name": "mlp", "hidden_units": [8]})
     pair = build_pair(recipe=other, model=_built(num_parameters=10, digest=""))
     assert [entry.name for entry in find_unequal(*pair)] == ["model.hidden_units"]
-
-
-def test_between_back_ends_parameters_must_be_equal_but_not_flops() -> None:
     model = _built(num_parameters=10, flops_per_sample=20)
     pair = build_result(model=_built()), build_result(model=model, settings=build_settings(backend="jax"))
     assert [entry.name for entry in find_unequal(*pair)] == ["num_parameters"]
 
 
-def test_own_code_of_data_must_be_equal() -> None:
+def test_data_and_own_code_of_it_must_be_equal() -> None:
     data = build_result().dataset
     assert data
-    pair = build_pair(dataset=dataclasses.replace(data, digest="b"))
-    assert [entry.name for entry in find_unequal(*pair)] == ["dataset_digest"]
-    assert find_unequal(*pair, compared=("dataset.name",)) == ()
+    fewer = build_pair(dataset=dataclasses.replace(data, train_samples=320))
+    assert [entry.name for entry in find_unequal(*fewer)] == ["dataset.train_samples"]
+    other = build_pair(dataset=dataclasses.replace(data, digest="b"))
+    assert [entry.name for entry in find_unequal(*other)] == ["dataset_digest"]
+    assert find_unequal(*other, compared=("dataset.name",)) == ()
 
 
 def test_what_need_not_be_equal_is_not_named() -> None:
+    placement = build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2)
+    recipe = recipe_with(distribution={"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]})
+    assert find_unequal(*build_pair(placement=placement, recipe=recipe)) == ()
     recipe = recipe_with(training={"epochs": 3, "seed": 1, "evaluates_training": True})
     environment = build_environment(load_average=9.0, git_commit="c" * 40, python="3.12.1")
-    pair = build_pair(recipe=recipe, environment=environment, settings=build_settings(seed=1))
-    assert find_unequal(*pair) == ()
-
-
-def test_soft_placement_belongs_to_the_kind_of_device() -> None:
-    settings = build_settings(soft_device_placement=True)
-    pair = build_pair(settings=settings, placement=build_placement(devices=("gpu:0",)))
-    assert find_unequal(*pair) == ()
+    assert find_unequal(*build_pair(recipe=recipe, environment=environment, settings=build_settings(seed=1))) == ()
+    soft = build_settings(soft_device_placement=True)  # which belongs to the kind of device
+    assert find_unequal(*build_pair(settings=soft, placement=build_placement(devices=("gpu:0",)))) == ()
 
 
 @pytest.mark.parametrize("compared", ["model", "model.hidden_units"])
@@ -223,29 +192,24 @@ def test_a_run_that_never_got_so_far_is_named_once_a_record() -> None:
 
 def test_results_are_b_over_a_and_equal_ones_are_left_out() -> None:
     # Ten steps of 32 samples in 0.5 s and in 0.4 s: 640 and 800 samples a second.
-    difference = compare(*build_pair_of_spans((0.5, 0.5), (0.4, 0.4)))
-    results = {entry.name: entry for entry in difference.results}
+    first, second = build_pair(spans=spans_of(0.4, 0.4))
+    results = {one.name: one for one in compare(dataclasses.replace(first, spans=spans_of(0.5, 0.5)), second).results}
     speed = results["samples_per_second"]
     assert (speed.a, speed.b, speed.ratio) == (pytest.approx(640), pytest.approx(800), pytest.approx(1.25))
     assert results["step_time_median_seconds"].ratio == pytest.approx(0.8)
     assert {"val_accuracy", "first_step_seconds", "num_parameters"}.isdisjoint(results)
 
 
-def build_pair_of_spans(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[RunResult, RunResult]:
-    first, second = build_pair(spans=spans_of(*b))
-    return dataclasses.replace(first, spans=spans_of(*a)), second
-
-
-def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio() -> None:
+def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio_and_its_own_cautions_are_named() -> None:
     a, b = build_pair()
-    difference = compare_runs(
-        a, Summary(metrics={"test_loss": 0.0, "loss": 2.0}), b, Summary(metrics={"test_loss": 1.0})
-    )
+    first = Summary(metrics={"test_loss": 0.0, "loss": 2.0}, cautions=("both", "only a"))
+    difference = compare_runs(a, first, b, Summary(metrics={"test_loss": 1.0}, cautions=("only b", "both")))
     assert [(entry.name, entry.a, entry.b, entry.ratio) for entry in difference.results] == [
         ("loss", 2.0, None, None),
         ("test_loss", 0.0, 1.0, None),  # nothing is a multiple of zero
     ]
     assert describe_speed(difference) == ""
+    assert (difference.a.cautions, difference.b.cautions) == (("only a",), ("only b",))
 
 
 def test_causes_come_from_recipe_placement_settings_environment_and_data() -> None:
@@ -272,53 +236,35 @@ def test_causes_come_from_recipe_placement_settings_environment_and_data() -> No
     }
 
 
-def test_published_figures_are_no_cause() -> None:
-    reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": {"epochs": 1}}
-    assert compare(*build_pair(recipe=recipe_with(reference=[reference]))).causes == {}
-
-
 def test_flattens_tables_and_arrays_of_tables() -> None:
     tables = {"a": {"b": 1, "c": [1, 2]}, "d": [{"e": 1}, {"e": 2}], "f": [], "g": None}
     assert flatten(tables) == {"a.b": 1, "a.c": [1, 2], "d.0.e": 1, "d.1.e": 2, "g": None}
 
 
-def test_only_cautions_of_one_run_are_named() -> None:
-    a, b = build_pair()
-    difference = compare_runs(
-        a,
-        Summary(metrics={}, cautions=("both", "only a")),
-        b,
-        Summary(metrics={}, cautions=("only b", "both")),
-    )
-    assert (difference.a.cautions, difference.b.cautions) == (("only a",), ("only b",))
-
-
-def test_a_run_equal_to_another_differs_in_nothing() -> None:
-    difference = compare(*build_pair())
+def test_a_run_equal_to_another_but_for_published_figures_differs_in_nothing() -> None:
+    reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": {"epochs": 1}}
+    difference = compare(*build_pair(recipe=recipe_with(reference=[reference])))
     assert (difference.unequal, difference.results, difference.causes) == ((), (), {})
-    assert lines_of(difference_sections(difference), 80) == [
-        f"  A           test ({'a' * 32})",
-        f"  B           test ({'b' * 32})",
-        "",
-        "Comparable: all that must be equal is equal.",
-        "",
-        f"0 of {difference.num_compared} compared values differ.",
-    ]
+    shown = "\n".join(lines_of(difference_sections(difference), 80))
+    assert "Comparable: all that must be equal is equal." in shown
+    assert f"0 of {difference.num_compared} compared values differ." in shown
 
 
 def build_unlike() -> RunDifference:
     """Builds the difference of two runs that differ in something of every kind."""
-    request = build_request(run_id="b" * 12, name="test-mixed", recipe=mixed_recipe())
-    first = build_result(request=dataclasses.replace(build_result().request, run_id="a" * 12), spans=spans_of(0.5, 0.5))
+    mixed = build_recipe(
+        dataset={"data": "real"},
+        training={"epochs": 1, "precision": "mixed_float16"},
+        distribution={"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]},
+    )
+    first = build_result(request=dataclasses.replace(build_result().request, run_id="a" * 12))
     second = build_result(
-        request=request,
-        spans=spans_of(0.4, 0.4),
+        request=build_request(run_id="b" * 12, name="test-mixed", recipe=mixed),
         placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2),
         settings=build_settings(
             precision="mixed_float16", xla_flags="--xla_dump_to=/tmp/dump --xla_cpu_enable_x=false"
         ),
         environment=build_environment(git_commit="c" * 40, git_dirty=True, cpu_governor="performance"),
-        usage=build_usage(peak_memory_bytes=3 * 2**30),
         exit=RunExit(status="FAILED", reason="x"),
     )
     figures = [
@@ -334,14 +280,6 @@ def build_unlike() -> RunDifference:
     )
 
 
-def mixed_recipe() -> Any:
-    return build_recipe(
-        dataset={"data": "real"},
-        training={"epochs": 1, "precision": "mixed_float16"},
-        distribution={"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]},
-    )
-
-
 def test_the_text_is_as_agreed(golden: Golden) -> None:
     text = "\n".join(lines_of(difference_sections(build_unlike()), 80)) + "\n"
     golden("diff_80.txt", text)
@@ -350,38 +288,23 @@ def test_the_text_is_as_agreed(golden: Golden) -> None:
 
 def test_json_has_units_and_directions() -> None:
     written = json.loads(json.dumps(document(build_unlike()), allow_nan=False))
-    assert written["b"] == {
-        "id": "b" * 12,
-        "name": "test-mixed",
-        "status": "FAILED",
-        "recipe": "test",
-        "cautions": [],
-    }
+    assert (written["b"]["id"], written["b"]["status"]) == ("b" * 12, "FAILED")
     assert written["unequal"][0] == {"name": "precision", "a": "float32", "b": "mixed_float16"}
-    assert written["results"][0] == {
-        "name": "samples_per_second",
-        "a": 640.0,
-        "b": 800.0,
-        "ratio": 1.25,
-        "unit": "samples/s",
-        "better": "higher",
-    }
+    speed = {"name": "samples_per_second", "a": 640.0, "b": 800.0, "ratio": 1.25}
+    assert written["results"][0] == speed | {"unit": "samples/s", "better": "higher"}
     assert {"name": "git_dirty", "a": None, "b": True} in written["causes"]["environment"]
 
 
-def test_runs_of_two_back_ends_are_compared_as_these() -> None:
-    jax = {
-        "settings": build_settings(backend="jax", compiler="xla"),
-        "environment": build_environment(tensorflow=None, jax="0.10.2"),
-    }
-    training = {"epochs": 1, "backend": "jax"}
-    found = compare(*build_pair(recipe=recipe_with(training=training), **jax))
-    assert found.unequal == ()
-    assert lines_of(difference_sections(found), 200)[3].startswith(
-        "Comparable, as TensorFlow against JAX: all that must be equal"
+@pytest.mark.parametrize(("training", "unequal"), [({}, []), ({"global_batch_size": 64}, ["global_batch_size"])])
+def test_runs_of_two_back_ends_are_compared_as_these(training: dict[str, Any], unequal: list[str]) -> None:
+    found = compare(
+        *build_pair(
+            recipe=recipe_with(training={"epochs": 1, "backend": "jax"} | training),
+            settings=build_settings(backend="jax", compiler="xla"),
+            environment=build_environment(tensorflow=None, jax="0.10.2"),
+        )
     )
+    assert [one.name for one in found.unequal] == unequal
     assert document(found)["backends"] == ["tensorflow", "jax"]
-    other = compare(
-        *build_pair(recipe=recipe_with(training={"epochs": 1, "backend": "jax", "global_batch_size": 64}), **jax)
-    )
-    assert [one.name for one in other.unequal] == ["global_batch_size"]
+    shown = "\n".join(lines_of(difference_sections(found), 200))
+    assert ("Comparable, as TensorFlow against JAX: all that must be equal" in shown) == (not unequal)

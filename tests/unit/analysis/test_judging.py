@@ -12,7 +12,6 @@ from scipy.special import stdtr, stdtrit
 from tfbench.analysis.comparison.intervals import estimate_without_farthest
 from tfbench.analysis.comparison.judging import LEAST, MOST_BORROWED, Runs, judge, judge_family
 from tfbench.analysis.comparison.speedup import EQUAL_WITHIN
-from tfbench.errors import MeasurementError
 
 
 def runs(*speeds: float, arm: str = "a", paired: bool = False) -> Runs:
@@ -28,9 +27,8 @@ def test_rounds_alone_are_judged_by_students_t() -> None:
     expected = stats.ttest_rel(np.log(second), np.log(first))
     found = judge(runs(*first, paired=True), runs(*second, arm="b", paired=True))
     assert (found.low, found.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
-    assert (found.ratio, found.p_value) == pytest.approx(
-        (np.exp(np.log(second) - np.log(first)).prod() ** (1 / 3), expected.pvalue)
-    )
+    ratio = (1.10 * 1.12 / 1.01 * 1.08 / 0.99) ** (1 / 3)
+    assert (found.ratio, found.p_value) == pytest.approx((ratio, expected.pvalue))
     assert (found.num, found.is_paired, found.degrees_of_freedom, found.judgement) == (3, True, 2, "faster")
     assert found.method == "Student's t on the logarithms of the rounds' ratios; 2 degrees of freedom"
 
@@ -52,17 +50,12 @@ def test_what_slows_both_runs_of_a_round_cancels_out() -> None:
 
 def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> None:
     many, single = by_logs(100, -0.01, 0.0, 0.01, arm="b"), runs(50.0)
-    for found in (judge(single, many), judge(many, single)):
-        assert (found.judgement, found.low, found.p_value) == ("not judged", None, None)
+    rounds = judge(runs(1.0, paired=True), runs(9.0, arm="b", paired=True))
+    for found in (judge(single, many), judge(many, single), judge(single, runs(9.0, arm="b")), rounds):
+        assert (found.judgement, found.low, found.noise_limit, found.p_value) == ("not judged", None, None, None)
     # Other settings of its arm tell.
     others = [(by_logs(base, -0.01, 0.0, 0.01), many) for base in (100, 101, 102)]
     assert judge_family([(single, many), *others])[0].judgement == "faster"
-
-
-def test_two_single_runs_are_not_judged() -> None:
-    for paired in (False, True):
-        found = judge(runs(1.0, paired=paired), runs(9.0, arm="b", paired=paired))
-        assert (found.judgement, found.low, found.noise_limit, found.p_value) == ("not judged", None, None, None)
 
 
 def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:
@@ -153,16 +146,6 @@ def test_no_difference_is_found_only_where_the_interval_is_narrow(
     assert found.is_too_noisy == (finding == "too noisy to tell")
 
 
-def test_what_only_a_settings_own_interval_says_is_suggested() -> None:
-    base = runs(100.0, 100.0, 100.0, paired=True)
-    same = by_logs(100, -0.01, 0.0, 0.01, arm="b", paired=True)
-    off = by_logs(100, 0.015, 0.025, 0.035, arm="b", paired=True)
-    (*others, last) = judge_family([*[(base, same)] * 9, (base, off)])
-    assert (last.excludes_one, last.is_suggested, last.judgement) == (True, True, "no measurable difference")
-    assert last.p_value is not None and last.p_value < 0.05 < (last.family_p_value or 0)
-    assert not any(one.excludes_one for one in others)
-
-
 def test_runs_of_several_sweeps_pair_by_sweep_and_round() -> None:
     first = Runs(arm="a", speeds=(100.0, 200.0, 300.0), rounds=(("x", "1"), ("y", "1"), None))
     second = Runs(arm="b", speeds=(220.0, 110.0), rounds=(("y", "1"), ("x", "1")))
@@ -187,11 +170,6 @@ def test_equal_speeds_are_no_difference_and_unequal_ones_without_scatter_are_one
     assert judge(steady, runs(100.0, 100.0, arm="b")).judgement == "no measurable difference"
     found = judge(steady, runs(101.0, 101.0, arm="b"))
     assert (found.judgement, found.low, found.high) == ("faster", pytest.approx(1.01), pytest.approx(1.01))
-
-
-def test_a_speed_that_is_none_is_an_error() -> None:
-    with pytest.raises(MeasurementError, match="positive, finite"):
-        judge(runs(0.0), runs(1.0, arm="b"))
 
 
 def test_a_comparison_of_equals_says_something_false_in_one_case_of_twenty_at_most() -> None:

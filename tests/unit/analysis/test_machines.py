@@ -116,9 +116,9 @@ def test_a_price_is_the_user_s_or_that_of_an_instance_of_the_name(
 
 
 def test_prices_in_two_currencies_are_not_held_against_each_other() -> None:
-    mixed = {"big": MachineSettings(price_per_hour=3.0, currency="JPY"), "small": MachineSettings(price_per_hour=0.5)}
     found = compared(runs_of("big", 2000.0), runs_of("small", 1000.0))
-    found = dataclasses.replace(found, machine_settings=mixed)
+    yen = found.machine_settings | {"big": MachineSettings(price_per_hour=3.0, currency="JPY")}
+    found = dataclasses.replace(found, machine_settings=yen)
     assert len(sentences(found)) == 1
     assert all(one.epoch_cost for one in list_setups(found))
 
@@ -130,10 +130,7 @@ def test_the_way_to_an_accuracy_is_paid_for_where_every_run_got_there() -> None:
 
     found = compared(reaching("big", 3600.0, 3636.0, 3600 / 1.01), reaching("small", 7200.0, 7272.0, 7200 / 1.01))
     machines = by_machine(found)
-    assert (machines["big"].cost_to_accuracy, machines["small"].cost_to_accuracy) == (
-        pytest.approx(3.0),
-        pytest.approx(1.0),
-    )
+    assert [machines[name].cost_to_accuracy for name in ("big", "small")] == pytest.approx([3.0, 1.0])
     assert find_target(found) == 0.98
     assert sentences(found)[-1].startswith("Cheapest machine to a validation accuracy of 0.98: small")
     found = compared(reaching("big", 3600.0, 3636.0, 3600 / 1.01), reaching("small", 7200.0, None, 7100.0))
@@ -141,34 +138,27 @@ def test_the_way_to_an_accuracy_is_paid_for_where_every_run_got_there() -> None:
     assert not any("accuracy" in text for text in sentences(found))
 
 
-def using(host: str, per_joule: float | None, *parts: Part) -> list[RunBrief]:
+def using(host: str, *parts: Part, per_joule: tuple[float | None, ...]) -> list[RunBrief]:
     """Builds runs of a machine whose energy is of some of its parts."""
     return [
-        dataclasses.replace(
-            run,
-            metrics=run.metrics | {"samples_per_joule": per_joule and per_joule * factor},
-            energy_parts=list(parts),
-        )
-        for run, factor in zip(runs_of(host, 2000.0), QUIET, strict=True)
+        dataclasses.replace(run, metrics=run.metrics | {"samples_per_joule": joule}, energy_parts=list(parts))
+        for run, joule in zip(runs_of(host, 2000.0), per_joule, strict=True)
     ]
 
 
-def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts() -> None:
-    found = compared(using("big", 10.0, "gpu", "package"), using("small", 30.0, "package"), prices={})
+def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts_that_every_run_has() -> None:
+    ten, thirty = (10.0, 10.1, 10 / 1.01), (30.0, 30.3, 30 / 1.01)
+    found = compared(using("big", "gpu", "package", per_joule=ten), using("small", "package", per_joule=thirty))
     assert by_machine(found)["big"].epoch_joules == pytest.approx(6000.0)
     assert sentences(found)[-1] == (
         "Least energy for an epoch: small by default cpu:0 at batch 32, 0.333x the energy of the next."
     )
     # Of one the processors' energy was not read, so that it is less than what it took.
-    found = compared(using("big", 10.0, "package"), using("small", 30.0, "gpu"), prices={})
-    assert not any("Thriftiest" in text for text in sentences(found))
-
-
-def test_energy_that_one_run_lacks_is_none_of_its_machine() -> None:
-    one, *others = using("big", 10.0, "package")
-    lacking = dataclasses.replace(one, metrics=one.metrics | {"samples_per_joule": None})
-    machines = by_machine(compared([lacking, *others], using("small", 10.0, "package")))
-    assert (machines["big"].epoch_joules, machines["small"].epoch_joules) == (None, pytest.approx(6000.0))
+    found = compared(using("big", "package", per_joule=ten), using("small", "gpu", per_joule=thirty))
+    assert not any("energy" in text for text in sentences(found))
+    found = compared(using("big", "package", per_joule=(None, *ten[1:])), using("small", "package", per_joule=ten))
+    joules = {name: one.epoch_joules for name, one in by_machine(found).items()}
+    assert joules == {"big": None, "small": pytest.approx(6000.0)}
 
 
 def test_versions_that_differ_are_cautions_that_name_the_machines_and_hardware_is_none() -> None:

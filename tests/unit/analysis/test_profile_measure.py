@@ -15,9 +15,8 @@ from profiles import (
     build_round,
     build_round_without_update,
 )
-from tfbench.analysis.profile.phases import KeptRounds
 from tfbench.analysis.profile.step_profile import StepProfile
-from tfbench.analysis.profile.summary import summarize_profile
+from tfbench.analysis.profile.summary import KeptRounds, summarize_profile
 from tfbench.records.machine import PeakCheck
 from tfbench.records.profile import EpochCheck, Profile, ProfileRound
 
@@ -32,6 +31,10 @@ def milliseconds(seconds: float) -> float:
     return round(1000 * seconds, 9)
 
 
+def phases_of(profile: StepProfile) -> dict[str, float]:
+    return {phase.name: milliseconds(phase.seconds) for phase in profile.phases}
+
+
 def trace_again(one: ProfileRound, **calls: dict[str, float]) -> ProfileRound:
     """Returns the round with other milliseconds of some parts in some traced functions."""
     traced = {name: build_call(name, **parts) for name, parts in calls.items()}
@@ -40,14 +43,8 @@ def trace_again(one: ProfileRound, **calls: dict[str, float]) -> ProfileRound:
 
 def test_a_phase_is_the_difference_of_two_functions_and_the_mean_of_the_rounds() -> None:
     profile = summarize()
-    assert [(phase.name, milliseconds(phase.seconds)) for phase in profile.phases] == [
-        ("input", 0.3),
-        ("dispatch", 0.2),
-        ("forward", 1.0),
-        ("backward", 3.0),
-        ("update", 1.0),
-        ("keras loop", 0.4),
-    ]
+    phases = {"input": 0.3, "dispatch": 0.2, "forward": 1.0, "backward": 3.0, "update": 1.0, "keras loop": 0.4}
+    assert phases_of(profile) == phases and list(phases_of(profile)) == list(phases)
     assert milliseconds(profile.sum_seconds) == 5.9
     assert milliseconds(profile.full_seconds) == 6.0
     assert milliseconds(profile.pipeline_seconds or 0) == 0.9
@@ -68,7 +65,7 @@ def test_all_figures_rest_on_the_same_rounds_so_that_they_add_up() -> None:
     slow = build_round(take=50.5, forward=3.2)
     rounds = (build_round(), build_round(forward=1.6), slow, build_round(), build_round())
     profile = summarize(rounds=rounds)
-    phases = {phase.name: milliseconds(phase.seconds) for phase in profile.phases}
+    phases = phases_of(profile)
     # Forward: 1, 1.4, 1 and 1. Backward: 3, 2.6, 3 and 3.
     assert (phases["input"], phases["forward"], phases["backward"]) == (0.3, 1.1, 2.9)
     assert milliseconds(profile.sum_seconds) == 5.9
@@ -76,20 +73,19 @@ def test_all_figures_rest_on_the_same_rounds_so_that_they_add_up() -> None:
 
 def test_the_whole_step_may_be_known_as_keras_runs_it_alone() -> None:
     profile = summarize(rounds=(build_round_without_update(),))
-    phases = {phase.name: milliseconds(phase.seconds) for phase in profile.phases}
-    assert phases == {"input": 0.3, "dispatch": 0.2, "forward": 1.0, "backward": 3.0, "update+loop": 1.4}
+    assert phases_of(profile) == {"input": 0.3, "dispatch": 0.2, "forward": 1.0, "backward": 3.0, "update+loop": 1.4}
     assert milliseconds(profile.sum_seconds) == 5.9
     assert [check.phase for check in profile.checks] == ["forward", "backward"]
     assert profile.optimizer_seconds is None
-    copied = summarize(rounds=(build_round_without_update(copy=0.25),))
-    assert milliseconds(copied.phases[-1].seconds) == 1.15
 
 
-def test_a_copy_to_the_device_is_a_phase_and_no_part_of_the_keras_loop() -> None:
-    phases = {phase.name: phase for phase in summarize(rounds=(build_round(copy=0.25),)).phases}
-    assert list(phases)[:3] == ["input", "copy", "dispatch"]
-    assert milliseconds(phases["copy"].seconds) == 0.25
-    assert milliseconds(phases["keras loop"].seconds) == 0.15
+@pytest.mark.parametrize(
+    ("one", "loop"), [(build_round(copy=0.25), 0.15), (build_round_without_update(copy=0.25), 1.15)]
+)
+def test_a_copy_to_the_device_is_a_phase_and_no_part_of_the_keras_loop(one: ProfileRound, loop: float) -> None:
+    phases = summarize(rounds=(one,)).phases
+    assert [phase.name for phase in phases[:3]] == ["input", "copy", "dispatch"]
+    assert (milliseconds(phases[1].seconds), milliseconds(phases[-1].seconds)) == (0.25, loop)
 
 
 def test_parts_are_scaled_from_traced_calls_to_those_without_a_trace() -> None:
@@ -99,10 +95,8 @@ def test_parts_are_scaled_from_traced_calls_to_those_without_a_trace() -> None:
         for time in profile.layers
     }
     assert times == {"conv": (0.4, 0.5, pytest.approx(0.15)), "pool": (0.3, 1.8, pytest.approx(0.35))}
-    assert {name: milliseconds(value) for name, value in profile.loss_seconds.items()} == {
-        "forward": 0.1,
-        "backward": 0.3,
-    }
+    losses = {name: milliseconds(value) for name, value in profile.loss_seconds.items()}
+    assert losses == {"forward": 0.1, "backward": 0.3}
     assert milliseconds(profile.optimizer_seconds or 0) == 0.7
 
 
@@ -133,12 +127,9 @@ def test_what_was_at_work_without_a_name_is_told_from_what_was_idle() -> None:
     assert found == {"forward": (0.1, 0.8, 0.1), "backward": (0.3, 2.4, 0.3), "update": (0.1, 0.8, 0.1)}
     assert [check.named_share for check in checks.values()] == pytest.approx([0.1] * 3)
     assert all(check.sum_seconds == pytest.approx(check.phase_seconds) for check in checks.values())
-
-
-def test_a_trace_may_not_tell_them_apart() -> None:
-    checks = summarize(rounds=(build_partly_traced("not told"),)).checks
-    assert [check.unnamed_seconds for check in checks] == [None, None, None]
-    assert milliseconds(checks[1].overhead_seconds) == 2.7
+    not_told = summarize(rounds=(build_partly_traced("not told"),)).checks
+    assert [check.unnamed_seconds for check in not_told] == [None, None, None]
+    assert milliseconds(not_told[1].overhead_seconds) == 2.7
 
 
 @pytest.mark.parametrize("rest", ["at work", "idle"])
@@ -163,6 +154,9 @@ def test_phases_have_intervals_over_their_paired_rounds() -> None:
     assert (1000 * forward.low, 1000 * forward.high) == (pytest.approx(1 - half), pytest.approx(1 + half))
     assert profile.full_half_width == pytest.approx(6e-3 * half)
     assert profile.difference_half_width == pytest.approx(0.1e-3 * half)
+    single = summarize(rounds=(build_round(),))
+    assert {(phase.low, phase.high) for phase in single.phases} == {(None, None)}
+    assert (single.full_half_width, single.difference_half_width) == (None, None)
 
 
 def test_what_slows_a_whole_round_is_no_uncertainty_of_a_phase_that_it_leaves_alone() -> None:
@@ -174,12 +168,6 @@ def test_what_slows_a_whole_round_is_no_uncertainty_of_a_phase_that_it_leaves_al
     phases = {phase.name: phase for phase in summarize(rounds=rounds).phases}
     assert phases["backward"].high == pytest.approx(phases["backward"].seconds)
     assert milliseconds((phases["dispatch"].high or 0) - phases["dispatch"].seconds) > 2
-
-
-def test_one_round_has_no_interval() -> None:
-    profile = summarize(rounds=(build_round(),))
-    assert {(phase.low, phase.high) for phase in profile.phases} == {(None, None)}
-    assert (profile.full_half_width, profile.difference_half_width) == (None, None)
 
 
 def test_which_rounds_are_kept_is_part_of_what_is_uncertain() -> None:
@@ -231,6 +219,8 @@ def test_a_layer_is_bound_by_what_takes_longer_at_the_peaks() -> None:
     # Nothing before it is trained, so that the backward pass has as many; 3.2 MB are 0.32 ms of 0.5.
     assert (conv.backward.flops, conv.backward.bound) == (16_000_000, "memory")
     assert conv.backward.roof_share == pytest.approx(0.64)
+    counted = dataclasses.replace(CONV, gradient_flops_per_sample=2_500_000)
+    assert summarize(layers=(counted, POOL)).layers[0].backward.flops == 8 * 2_500_000
     # No operations; 0.9 MB are 0.09 ms of 1.8.
     assert (pool.backward.flops, pool.backward.bound, pool.backward.flops_per_byte) == (0, None, 0)
     assert pool.backward.roof_share == pytest.approx(0.05)  # so that memory does not bound it
@@ -242,11 +232,6 @@ def test_what_is_faster_than_a_peak_has_no_share_of_it() -> None:
     assert (fast.bound, fast.roof_share, fast.exceeds_peak) == ("arithmetic", None, True)
     even = summarize(layers=(dataclasses.replace(CONV, flops_per_sample=4_999_999), POOL)).layers[0].forward
     assert even.roof_share == pytest.approx(1.0) and not even.exceeds_peak
-
-
-def test_the_backward_pass_has_the_gradients_that_were_counted() -> None:
-    layer = dataclasses.replace(CONV, gradient_flops_per_sample=2_500_000)
-    assert summarize(layers=(layer, POOL)).layers[0].backward.flops == 8 * 2_500_000
 
 
 def test_nothing_is_bound_by_what_was_not_measured() -> None:
@@ -262,13 +247,10 @@ def test_nothing_is_bound_by_what_was_not_measured() -> None:
 
 def test_the_bottleneck_is_the_longest_single_part() -> None:
     found = summarize().bottleneck
-    assert (found.name, found.layer) == ("backward of pool", "pool")
+    assert (found.name, found.layer, found.share) == ("backward of pool", "pool", pytest.approx(0.3))
     assert milliseconds(found.seconds) == 1.8
-    assert found.share == pytest.approx(0.3)
-
-
-def test_the_input_pipeline_holds_a_step_up_for_no_longer_than_it_takes_for_a_batch() -> None:
-    assert summarize(rounds=(build_round(full=10.0),)).bottleneck.name == "backward of pool"  # 1.8 ms; a batch: 0.9
+    # The input pipeline holds a step up for no longer than it takes for a batch, 0.9 ms.
+    assert summarize(rounds=(build_round(full=10.0),)).bottleneck.name == "backward of pool"
 
 
 @pytest.mark.parametrize("rounds", [(build_round(traced=False),), (build_round(),)])

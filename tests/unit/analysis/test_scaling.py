@@ -16,8 +16,9 @@ from tfbench.report.comparison.comparison import comparison_document, comparison
 from tfbench.report.comparison.layout import corner_rows
 from tfbench.report.comparison.plots import comparison_plots
 from tfbench.report.comparison.scaling import scaling_table
-from tfbench.report.html.report import ReportContents, render_report
+from tfbench.report.comparison.sections import comparison_sections
 from tfbench.report.sweep.sweep import result_lines
+from tfbench.report.table import html
 
 STRONG = {1: 960.0, 2: 1536.0, 4: 1920.0}  # samples/s: 1.6 and 2 times the speed of one replica
 DRIFT = (1.0, 1.02, 1 / 1.02)  # of the machine, from round to round; it cancels out
@@ -70,7 +71,6 @@ def test_the_same_batch_for_each_replica_is_weak_scaling() -> None:
     found = scaling_of({1: 480.0, 2: 768.0, 4: 1920.0}, is_weak=True)
     assert (found.kind, found.batch_size) == ("weak", 48)
     assert [point.global_batch_size for point in found.points] == [48, 96, 192]
-    assert [point.per_replica_batch_size for point in found.points] == [48, 48, 48]
     assert [point.efficiency.value for point in found.points] == pytest.approx([1.0, 0.8, 1.0])
     assert [point.step_seconds for point in found.points] == pytest.approx([0.1, 0.125, 0.1])
     assert [point.ideal_step_seconds for point in found.points] == pytest.approx([0.1, 0.1, 0.1])
@@ -83,10 +83,7 @@ def test_speeds_divided_are_the_speed_up_beside_them() -> None:
     one, two = found.points
     assert one.entry.speed is not None and two.entry.speed is not None
     assert two.speedup.value == pytest.approx(two.entry.speed / one.entry.speed, rel=1e-9)
-    assert two.speedup.value != pytest.approx(1219 / 4631, rel=1e-3)
     assert two.step_seconds == pytest.approx(96 / two.entry.speed)
-    assert one.step_seconds / two.step_seconds == pytest.approx(two.speedup.value)
-    assert one.step_seconds / 2 / two.step_seconds == pytest.approx(two.efficiency.value)
     rows = [line.split() for line in scaling_table(found).text(200)[1:3]]
     first, second = (float(row[2].replace(",", "")) for row in rows)
     assert f"{second / first:.2f}x" in rows[1]
@@ -130,32 +127,26 @@ def test_a_number_of_replicas_without_a_speed_is_kept_as_missing() -> None:
     assert found is not None
     assert {count: entry.outcome for (count, _), entry in found.missing.items()} == {4: "KILLED"}
     assert scaling_table(found).text(120)[3].split() == ["4", "out", "of", "memory"]
-    assert comparison_document(comparison, ())["scaling"]["missing"] == [
-        {
-            "num_devices": 4,
-            "mode": "data",
-            "arm": "mirrored gpu:0,gpu:1,gpu:2,gpu:3",
-            "status": "KILLED",
-            "reason": "out of memory: it took 9 GiB",
-        }
-    ]
+    place = {"num_devices": 4, "mode": "data", "arm": failure.arm}
+    told = {"status": "KILLED", "reason": failure.reason}
+    assert comparison_document(comparison, ())["scaling"]["missing"] == [place | told]
     assert "4 replicas failed: KILLED, out of memory: it took 9 GiB." in find_verdict(comparison)
 
 
 def test_other_comparisons_tell_nothing_of_scaling() -> None:
     two = {1: 960.0, 2: 1536.0}
-    base, second = (arm.label for arm in replica_arms("gpu", (1, 2)))
-    assert find_scaling(scaled({1: 960.0})) is None
-    assert find_scaling(scaled(two, baseline=second)) is None
+    assert comparison_document(scaled({1: 960.0}), ())["scaling"] is None
+    assert find_scaling(scaled(two, baseline="mirrored gpu:0,gpu:1")) is None
     assert find_scaling(scaled(two, settings=[{}, {"threads": 1}])) is None  # several settings
-    other = Failure(setting={}, arm="one_device gpu:1", outcome="FAILED", reason="")
-    assert find_scaling(scaled(two, failures=[other])) is None  # an arm of one replica, too
-    other = Failure(setting={}, arm="mirrored cpu:0,cpu:1,cpu:2", outcome="FAILED", reason="")
-    assert find_scaling(scaled(two, failures=[other])) is None  # other devices
     assert find_scaling(compare([])) is None
-    only_missing = Failure(setting={}, arm=second, outcome="FAILED", reason="")
-    assert find_scaling(scaled({1: 960.0}, failures=[only_missing])) is None
-    assert base == "one_device gpu:0"
+    # An arm of one replica, too; other devices; the only other arm failed.
+    for arm, speeds in (
+        ("one_device gpu:1", two),
+        ("mirrored cpu:0,cpu:1,cpu:2", two),
+        ("mirrored gpu:0,gpu:1", {1: 9.0}),
+    ):
+        failure = Failure(setting={}, arm=arm, outcome="FAILED", reason="")
+        assert find_scaling(scaled(speeds, failures=[failure])) is None
 
 
 def test_batches_may_differ_between_arms_only_where_that_is_compared() -> None:
@@ -173,46 +164,33 @@ def test_batches_may_differ_between_arms_only_where_that_is_compared() -> None:
 
 
 def test_runs_that_differ_in_more_than_their_replicas_tell_nothing_of_scaling() -> None:
-    comparison = scaled({1: 960.0, 2: 1536.0})
-    (row,) = comparison.rows
-    one, two = row.entries.values()
-
-    def with_runs(**fields: Any) -> Comparison:
-        runs = tuple(dataclasses.replace(run, **fields) for run in two.runs)
-        changed = dataclasses.replace(row, entries={one.arm: one, two.arm: dataclasses.replace(two, runs=runs)})
-        return dataclasses.replace(comparison, rows=(changed,))
-
-    assert find_scaling(with_runs(hardware=["Example CPU 3000"] * 2)) is not None
-    assert find_scaling(with_runs(hardware=["Example CPU 3000", "A faster one"])) is None
-    runs = [run for entry in (one, two) for run in entry.runs]
-    other = [dataclasses.replace(run, settings=run.settings | {"compiler": "xla"}) for run in two.runs]
-    assert find_scaling(compare([*one.runs, *other], keys=[], settings=[{}], allows_unequal=True)) is None
-    assert find_scaling(compare(runs, keys=[], settings=[{}], allows_unequal=True)) is not None
+    (row,) = scaled({1: 960.0, 2: 1536.0}).rows
+    one, two = (entry.runs for entry in row.entries.values())
+    unlike = {"keys": [], "settings": [{}], "allows_unequal": True}
+    assert find_scaling(compare([*one, *two], **unlike)) is not None
+    for fields in (
+        {"hardware": ["Example CPU 3000", "A faster one"]},
+        {"settings": two[0].settings | {"compiler": "xla"}},
+    ):
+        other = [dataclasses.replace(run, **fields) for run in two]
+        assert find_scaling(compare([*one, *other], **unlike)) is None
 
 
-def test_the_verdict_says_what_replicas_give() -> None:
+def test_the_verdict_says_what_replicas_give_and_only_what_the_intervals_show() -> None:
     assert find_verdict(scaled(STRONG)) == (
         "Use 4 replicas: 1.25x the speed of the next, 2 replicas.",
         "2 replicas are faster than 1 replica: 1.60x [1.60, 1.60] (80 % efficiency).",
         "4 replicas are faster than 1 replica: 2.00x [2.00, 2.00] (50 % efficiency).",
     )
-
-
-def test_the_verdict_of_weak_scaling_says_that_batches_differ_on_purpose() -> None:
-    found = scaled({1: 480.0, 2: 384.0}, is_weak=True)
-    assert find_verdict(found) == ("2 replicas are slower than 1 replica: 0.80x [0.80, 0.80] (40 % efficiency).",)
-    assert find_caveats(found) == (
+    weak = scaled({1: 480.0, 2: 384.0}, is_weak=True)
+    assert find_verdict(weak) == ("2 replicas are slower than 1 replica: 0.80x [0.80, 0.80] (40 % efficiency).",)
+    assert find_caveats(weak) == (
         "Weak scaling: the global batch grows with the devices. Compare speed, not accuracy.",
     )
-
-
-def test_the_verdict_claims_only_what_the_intervals_show() -> None:
-    same, _ = find_verdict(scaled({1: (100.0, 100.0), 2: (50.0, 400.0)}))
-    assert same.startswith("Inconclusive: 2 replicas may be ")
-    assert find_verdict(scaled({1: (100.0,), 2: (150.0,)})) == (
-        "2 replicas are not judged (one run): 1.50x (75 % efficiency).",
-        "Try --repeats 3.",
-    )
+    single = "2 replicas are not judged (one run): 1.50x (75 % efficiency)."
+    assert find_verdict(scaled({1: (100.0,), 2: (150.0,)})) == (single, "Try --repeats 3.")
+    cause = find_verdict(scaled({1: 960.0, 2: 480.0}, headroom=1.25))[0]
+    assert cause.endswith(" The input pipeline alone takes 80 % of a step.")
 
 
 def test_two_numbers_whose_intervals_overlap_are_not_told_apart() -> None:
@@ -224,27 +202,15 @@ def test_two_numbers_whose_intervals_overlap_are_not_told_apart() -> None:
     assert verdict[2].startswith("Inconclusive: 2 replicas may be ") or verdict[1].startswith("Inconclusive: 2 ")
 
 
-def test_a_cause_that_was_measured_is_named() -> None:
-    verdict = find_verdict(scaled({1: 960.0, 2: 480.0}, headroom=1.25))
-    assert verdict[0].endswith(" The input pipeline alone takes 80 % of a step.")
-
-
 def test_the_table_has_a_row_a_number_of_replicas() -> None:
-    lines = scaling_table(scaling_of(STRONG)).text(120)
-    assert " ".join(lines[0].split()) == ("replicas batch samples/s speed-up efficiency step vs ideal exchanged input")
-    assert " ".join(lines[1].split()) == "1 96 960 ± 0.00 % 100 % 100 ms 25 %"
-    assert " ".join(lines[3].split()) == "4 24 1,920 ± 0.00 % 2.00x [2.00, 2.00] + 50 % 50 ms +25 ms 1 MiB 25 %"
-    assert max(map(len, lines)) <= 120
-    weak = scaling_table(scaling_of({1: 480.0, 2: 768.0}, is_weak=True, headroom=None)).text(120)
-    assert "input" not in weak[0]
-    assert all(line.replace("±", "").isascii() for line in (*lines, *weak))
-
-
-def test_a_sweep_over_replicas_is_shown_by_their_number() -> None:
-    lines = result_lines(scaled(STRONG), 120)
-    assert "\n".join(lines).count("Strong scaling") == 1
-    assert lines[lines.index("Verdict") + 1].startswith("- Use 4 replicas")
-    assert not any("default gpu:0, samples/s" in line for line in lines)
+    lines = [" ".join(line.split()) for line in scaling_table(scaling_of(STRONG)).text(120)]
+    assert lines[0] == "replicas batch samples/s speed-up efficiency step vs ideal exchanged input"
+    assert lines[1] == "1 96 960 ± 0.00 % 100 % 100 ms 25 %"
+    assert lines[3] == "4 24 1,920 ± 0.00 % 2.00x [2.00, 2.00] + 50 % 50 ms +25 ms 1 MiB 25 %"
+    shown = result_lines(scaled(STRONG), 120)
+    assert "\n".join(shown).count("Strong scaling") == 1
+    assert shown[shown.index("Verdict") + 1].startswith("- Use 4 replicas")
+    assert not any("default gpu:0, samples/s" in line for line in shown)
 
 
 def test_json_and_csv_have_what_the_table_has() -> None:
@@ -252,35 +218,20 @@ def test_json_and_csv_have_what_the_table_has() -> None:
     document = comparison_document(comparison, find_verdict(comparison))
     scaling = document["scaling"]
     assert (scaling["kind"], scaling["batch_size"], scaling["shares_cores"]) == ("weak", 48, False)
-    assert scaling["points"][1] == {
-        "num_devices": 2,
-        "mode": "data",
-        "num_replicas": 2,
-        "arm": "mirrored gpu:0,gpu:1",
-        "global_batch_size": 96,
-        "per_replica_batch_size": 48,
-        "samples_per_second": pytest.approx(768.0),
-        "expected_speedup": 2,
-        "speedup": pytest.approx({"value": 1.6, "low": 1.6, "high": 1.6}),
-        "judgement": "faster",
-        "finding": "faster",
-        "efficiency": pytest.approx({"value": 0.8, "low": 0.8, "high": 0.8}),
-        "step_seconds": pytest.approx(0.125),
-        "ideal_step_seconds": pytest.approx(0.1),
-        "lost_seconds": pytest.approx(0.025),
-        "exchanged_bytes": 2**20,
-        "state_bytes": None,
-        "transfer_share": None,
-        "waiting_share": None,
-        "input_share": 0.25,
-    }
+    point, unknown = scaling["points"][1], {"state_bytes", "transfer_share", "waiting_share"}
+    assert {name for name, value in point.items() if value is None} == unknown
+    place = {"num_devices": 2, "mode": "data", "num_replicas": 2, "arm": "mirrored gpu:0,gpu:1"}
+    figures = {"samples_per_second": 768.0, "expected_speedup": 2, "step_seconds": 0.125, "ideal_step_seconds": 0.1}
+    figures |= {"global_batch_size": 96, "per_replica_batch_size": 48, "lost_seconds": 0.025, "input_share": 0.25}
+    figures |= {"exchanged_bytes": 2**20}
+    assert {name: point[name] for name in place} == place
+    assert {name: point[name] for name in figures} == pytest.approx(figures)
+    assert (point["judgement"], point["finding"]) == ("faster", "faster")
+    for name, value in (("speedup", 1.6), ("efficiency", 0.8)):
+        assert point[name] == pytest.approx({"value": value, "low": value, "high": value})
     assert [entry["global_batch_size"] for entry in document["rows"][0]["entries"]] == [48, 96]
-    assert [line.split(",")[1] for line in comparison_records(comparison).csv().splitlines()] == [
-        "global_batch_size",
-        "48",
-        "96",
-    ]
-    assert comparison_document(scaled({1: 960.0}), ())["scaling"] is None
+    rows = [line.split(",")[1] for line in comparison_records(comparison).csv().splitlines()]
+    assert rows == ["global_batch_size", "48", "96"]
 
 
 def test_the_plot_holds_the_ideal_and_the_measured_speed_up() -> None:
@@ -302,27 +253,9 @@ def test_the_plot_of_logical_cpus_says_that_they_share_cores() -> None:
 
 def test_the_report_has_the_table_and_says_which_scaling_it_is() -> None:
     comparison = scaled({1: 480.0, 2: 768.0}, is_weak=True)
-    plan = build_plan(variations=(), arms=replica_arms("gpu", (1, 2)), per_replica_batch_size=48)
-    text = render_report(
-        ReportContents(
-            created=1_700_000_000.0,
-            comparison=comparison,
-            verdict=find_verdict(comparison),
-            plan=plan,
-            plots=(),
-            environment=None,
-            differing={},
-            commands=(),
-            recipe_name="test",
-            recipe_toml="",
-            needs_recipe_file=False,
-        )
-    )
-    title = "Weak scaling: 48 samples per step on each device"
-    assert f"<dt>scaling</dt><dd>{title}</dd>" in text
-    assert "<h2>Scaling</h2>" in text
-    assert ">80 %</td>" in text
-    assert '<td class="faster" data-name="speed-up">1.60x [1.60, 1.60] +</td>' in text
+    shown = html(comparison_sections(comparison, find_verdict(comparison)))
+    assert "Weak scaling: 48 samples per step on each device" in shown
+    assert '<td class="faster" data-name="speed-up">1.60x [1.60, 1.60] +</td>' in shown
 
 
 def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_an_arm() -> None:

@@ -1,5 +1,4 @@
 import dataclasses
-import math
 
 import pytest
 
@@ -19,9 +18,9 @@ from tfbench.analysis.run.spans import (
     step_time_mad,
     step_time_quantile,
 )
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import METRICS
-from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, Moment
+from tfbench.records.energy import EnergyReading, EnergySource, EnergySources
 from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
 from tfbench.records.run import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
 from tfbench.records.spread import Collective, ExchangeCheck, Spread, StepParts
@@ -29,20 +28,41 @@ from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text
 from tfbench.tracking.fields import epoch_metrics
 
-# Two epochs of six steps of 128 samples, two warm-up steps, clock = "step". Worked out by hand.
+# Two epochs of six steps of 128 samples, two warm-up steps, clock = "step", two replicas. Worked out by hand.
 #
-# One step an execution: 2.0 s and 0.5 s of warm-up, then ten steps of 0.05, 0.15 ... 0.95 s, 5 s together.
-#   10 * 128 / 5 = 256 samples/s; median between 0.45 and 0.55; the 90 % position is 9 * 0.9 = 8.1, between the ninth
-#   step (0.85) and the tenth (0.95): 0.85 + 0.1 * 0.1; the 99 % position is 8.91: 0.85 + 0.91 * 0.1.
 # Three steps an execution: 2.7 s for steps 1 to 3, which hold the warm-up, then 0.3, 0.6 and 1.5 s, 2.4 s together.
 #   9 * 128 / 2.4 = 480 samples/s; step times 0.1, 0.2 and 0.5, three times each: the median is the fifth, both
-#   percentiles lie among the last three.
-# Distances from the median: 0.05 0.05 0.15 0.15 0.25 0.25 0.35 0.35 0.45 0.45, in the middle 0.25; three times each
-# of 0.1, 0 and 0.3, of which the fifth is 0.1.
+#   percentiles lie among the last three; three times each of the distances 0.1, 0 and 0.3, of which the fifth is 0.1.
 #
-# 2000 operations forward are 6000 in training: 6000 * 256 = 1.536e6 a second, 6000 * 480 = 2.88e6. The peak is the
-# better of 8e6 / 2 = 4e6 and 9e6 / 3 = 3e6; these are 0.384 and 0.72 of it. Ten batches of 128 in 2.5 s: 512 a second.
-COMMON = {
+# 5000 operations in training are 5000 * 480 = 2.4e6 a second. The peak is the better of 8e6 / 2 = 4e6 and 9e6 / 3,
+# of which these are 0.6. Ten batches of 128 in 2.5 s: 512 a second.
+LEDGER = {
+    "startup": 4.0,
+    "data": 1.0,
+    "model": 1.5,
+    "waiting": 0.25,
+    "first_step": 2.0,
+    "warmup": 0.5,
+    "steady": 5.0,
+    "validation": 1.2,
+    "callbacks": 0.8,
+    "checks": 2.25,
+}
+FIGURES = {
+    "num_replicas": 2,
+    "per_replica_batch_size": 64,
+    "samples_per_second": 480.0,
+    "samples_per_second_per_replica": 240.0,
+    "first_step_seconds": 2.7,
+    "step_time_median_seconds": 0.2,
+    "step_time_p90_seconds": 0.5,
+    "step_time_p99_seconds": 0.5,
+    "step_time_mad_seconds": 0.1,
+    "flops_per_second": 2.4e6,
+    "model_flops_utilization": 0.6,
+    "input_headroom": 512 / 480,
+    "steady_steps": 9,
+    "steady_seconds": 2.4,
     "epoch_seconds": 2.0,
     "validation_seconds": 0.4,
     "elapsed_seconds": 7.2,
@@ -81,6 +101,8 @@ COMMON = {
     "waiting_share": 0.375,
     # In 20 s after the warm-up all GPUs together took 4000 J, the processor 200 J and its memory 40 J.
     "energy_joules": 4240.0,
+    "samples_per_joule": 1152 / 4240,
+    "energy_joules_per_epoch": 4240 / 9 * 6,
     "mean_watts": 212.0,
     # 36 an hour is 0.01 a second. Ten seconds in all, five to the accuracy of 0.75; the epochs take 4.8 and 2.4 s with
     # their validation.
@@ -89,86 +111,17 @@ COMMON = {
     "cost/epoch": 0.036,
     "cost/to_accuracy": 0.05,
     # 20 s in all; the entries add up to 18.5, half a second from the last record to the end, one second in between.
-    "ledger/startup_seconds": 4.0,
-    "ledger/data_seconds": 1.0,
-    "ledger/model_seconds": 1.5,
-    "ledger/waiting_seconds": 0.25,
+    **{f"ledger/{name}_seconds": seconds for name, seconds in LEDGER.items()},
     "ledger/replica_check_seconds": 0.0,
-    "ledger/first_step_seconds": 2.0,
-    "ledger/warmup_seconds": 0.5,
-    "ledger/steady_seconds": 5.0,
-    "ledger/validation_seconds": 1.2,
-    "ledger/callbacks_seconds": 0.8,
     "ledger/evaluation_seconds": 0.0,
-    "ledger/checks_seconds": 2.25,
     "ledger/teardown_seconds": 0.5,
     "ledger/unaccounted_seconds": 1.0,
     "ledger/wall_seconds": 20.0,
 }
-LEDGER = {
-    "startup": 4.0,
-    "data": 1.0,
-    "model": 1.5,
-    "waiting": 0.25,
-    "first_step": 2.0,
-    "warmup": 0.5,
-    "steady": 5.0,
-    "validation": 1.2,
-    "callbacks": 0.8,
-    "checks": 2.25,
-}
-BY_STEPS_PER_EXECUTION = {
-    1: {
-        "samples_per_second": 256.0,
-        "first_step_seconds": 2.0,
-        "step_time_median_seconds": 0.5,
-        "step_time_p90_seconds": 0.86,
-        "step_time_p99_seconds": 0.941,
-        "step_time_mad_seconds": 0.25,
-        "flops_per_second": 1.28e6,
-        "model_flops_utilization": 0.32,
-        "input_headroom": 2.0,
-        "steady_steps": 10,
-        "steady_seconds": 5.0,
-        "samples_per_joule": 1280 / 4240,
-        "energy_joules_per_epoch": 4240 / 10 * 6,
-    },
-    3: {
-        "samples_per_second": 480.0,
-        "first_step_seconds": 2.7,
-        "step_time_median_seconds": 0.2,
-        "step_time_p90_seconds": 0.5,
-        "step_time_p99_seconds": 0.5,
-        "step_time_mad_seconds": 0.1,
-        "flops_per_second": 2.4e6,
-        "model_flops_utilization": 0.6,
-        "input_headroom": 512 / 480,
-        "steady_steps": 9,
-        "steady_seconds": 2.4,
-        "samples_per_joule": 1152 / 4240,
-        "energy_joules_per_epoch": 4240 / 9 * 6,
-    },
-}
-BY_REPLICAS = {
-    (1, 1): {"num_replicas": 1, "per_replica_batch_size": 128, "samples_per_second_per_replica": 256.0},
-    (2, 1): {"num_replicas": 2, "per_replica_batch_size": 64, "samples_per_second_per_replica": 128.0},
-    (1, 3): {"num_replicas": 1, "per_replica_batch_size": 128, "samples_per_second_per_replica": 480.0},
-    (2, 3): {"num_replicas": 2, "per_replica_batch_size": 64, "samples_per_second_per_replica": 240.0},
-}
-SECONDS = {
-    1: [2.0, 0.5, 0.05, 0.95, 0.15, 0.85, 0.25, 0.75, 0.35, 0.65, 0.45, 0.55],
-    3: [2.7, 0.3, 1.5, 0.6],
-}
-CASES = sorted(BY_REPLICAS)
-# Moment, seconds; joules of all GPUs, of the processor and of its memory.
-READINGS: tuple[tuple[Moment, float, tuple[float, float, float]], ...] = (
-    ("steady", 10.0, (1000.0, 100.0, 20.0)),
-    ("end", 30.0, (5000.0, 300.0, 60.0)),
+OF_LAST_EPOCH = (
+    *("epoch_seconds", "validation_seconds", "elapsed_seconds", "loss", "accuracy", "val_loss", "val_accuracy"),
+    *("inference_loss", "inference_accuracy", "val_loss_batch_mean", "val_accuracy_batch_mean"),
 )
-
-
-def hand_worked(num_replicas: int, steps_per_execution: int) -> dict[str, float]:
-    return COMMON | BY_STEPS_PER_EXECUTION[steps_per_execution] | BY_REPLICAS[num_replicas, steps_per_execution]
 
 
 def build_spans(seconds: list[float], steps: int) -> tuple[StepSpan, ...]:
@@ -178,25 +131,10 @@ def build_spans(seconds: list[float], steps: int) -> tuple[StepSpan, ...]:
     )
 
 
-def build_readings(num_gpus: int) -> tuple[EnergyReading, ...]:
-    return tuple(
-        EnergyReading(
-            moment=moment,
-            seconds=seconds,
-            joules={f"gpu {number}": gpu / num_gpus for number in range(num_gpus)} | {"package": package, "dram": dram},
-        )
-        for moment, seconds, (gpu, package, dram) in READINGS
-    )
-
-
-def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult:
+def build_measured_run() -> RunResult:
     recipe = build_recipe(
         dataset={"data": "real"},
-        training={
-            "global_batch_size": 128,
-            "steps_per_execution": steps_per_execution,
-            "stop_at_val_accuracy": 0.75,
-        },
+        training={"global_batch_size": 128, "steps_per_execution": 3, "stop_at_val_accuracy": 0.75},
         measurement={"clock": "step", "warmup_steps": 2},
         cost={"price_per_hour": 36.0},
         expect={"target_accuracy": 0.75},
@@ -204,11 +142,7 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
     return build_result(
         request=build_request(recipe=recipe),
         placement=build_placement(
-            strategy="mirrored",
-            devices=tuple(f"gpu:{n}" for n in range(num_replicas)),
-            num_replicas=num_replicas,
-            global_batch_size=128,
-            per_replica_batch_size=128 // num_replicas,
+            devices=("gpu:0", "gpu:1"), num_replicas=2, global_batch_size=128, per_replica_batch_size=64
         ),
         model=ModelSummary(
             num_parameters=1000, num_trainable_parameters=900, flops_per_sample=2000, training_flops_per_sample=5000
@@ -227,7 +161,7 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             ),
         ),
         steps_per_epoch=6,
-        spans=build_spans(SECONDS[steps_per_execution], steps_per_execution),
+        spans=build_spans([2.7, 0.3, 1.5, 0.6], 3),
         epochs=(
             build_epoch(
                 epoch=1,
@@ -240,22 +174,7 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
                 inference_accuracy=0.85,
                 inference_seconds=0.4,
             ),
-            build_epoch(
-                epoch=2,
-                num_steps=6,
-                epoch_seconds=2.0,
-                validation_seconds=0.4,
-                elapsed_seconds=7.2,
-                loss=0.25,
-                accuracy=0.9,
-                val_loss=0.5,
-                val_accuracy=0.7,
-                inference_loss=0.2,
-                inference_accuracy=0.95,
-                inference_seconds=0.3,
-                val_loss_batch_mean=0.52,
-                val_accuracy_batch_mean=0.69,
-            ),
+            build_epoch(epoch=2, num_steps=6, inference_seconds=0.3, **{name: FIGURES[name] for name in OF_LAST_EPOCH}),
         ),
         evaluations=(
             Evaluation(name="test", num_samples=50, seconds=0.1, loss=0.6, accuracy=0.65),
@@ -267,16 +186,24 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             busy_cpu_seconds=6.0,
             peak_memory_bytes=3_000_000_000,
             memory_before_model_bytes=500_000_000,
-            peak_gpu_memory_bytes=(2_000_000_000, 1_000_000_000)[:num_replicas],
+            peak_gpu_memory_bytes=(2_000_000_000, 1_000_000_000),
         ),
         energy=EnergySources(
             sources=(
-                *(EnergySource(name=f"gpu {n}", part="gpu", resolution_seconds=0.1) for n in range(num_replicas)),
+                *(EnergySource(name=f"gpu {n}", part="gpu", resolution_seconds=0.1) for n in range(2)),
                 EnergySource(name="package", part="package", resolution_seconds=0.001),
                 EnergySource(name="dram", part="dram", resolution_seconds=0.001),
             )
         ),
-        energy_readings=build_readings(num_replicas),
+        energy_readings=tuple(
+            EnergyReading(
+                moment=moment, seconds=at, joules={"gpu 0": gpu, "gpu 1": gpu, "package": package, "dram": dram}
+            )
+            for moment, at, gpu, package, dram in (
+                ("steady", 10.0, 500.0, 100.0, 20.0),
+                ("end", 30.0, 2500.0, 300.0, 60.0),
+            )
+        ),
         input_check=InputCheck(num_batches=10, seconds=2.5),
         peak_checks=(
             PeakCheck(size=100, precision="float32", num_rounds=3, flops=8_000_000, seconds=2.0),
@@ -287,43 +214,27 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
     )
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_metric_has_a_figure_worked_out_by_hand(case: tuple[int, int]) -> None:
-    assert set(hand_worked(*case)) == set(METRICS)
+def test_every_metric_is_the_figure_worked_out_by_hand_in_the_order_of_the_table() -> None:
+    metrics = summarize_run(build_measured_run()).metrics
+    assert metrics == pytest.approx(FIGURES, rel=1e-12)
+    assert list(metrics) == list(METRICS)
 
 
-@pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}_replicas_{case[1]}_steps_per_execution")
-def test_the_summary_agrees_with_the_figure_worked_out_by_hand(case: tuple[int, int], name: str) -> None:
-    summary = summarize(build_measured_run(*case), warmup_steps=2)
-    assert summary.metrics[name] == pytest.approx(hand_worked(*case)[name], rel=1e-12)
-
-
-def test_metrics_stand_in_the_order_of_the_table_of_metrics() -> None:
-    assert list(summarize(build_measured_run(1, 1), warmup_steps=2).metrics) == list(METRICS)
-
-
-def test_the_first_span_is_never_steady() -> None:
+@pytest.mark.parametrize(("warmup_steps", "first_steady"), [(0, 1), (3, 1), (4, 2), (7, 3)])
+def test_the_first_span_and_those_that_hold_a_warmup_step_are_not_steady(warmup_steps: int, first_steady: int) -> None:
     spans = build_spans([9.0, 1.0, 1.0], 3)
-    assert steady_spans(spans, warmup_steps=0) == spans[1:]
-    assert steady_spans(spans, warmup_steps=3) == spans[1:]
+    assert steady_spans(spans, warmup_steps=warmup_steps) == spans[first_steady:]
 
 
-def test_a_span_that_holds_a_warmup_step_is_not_steady() -> None:
-    spans = build_spans([9.0, 1.0, 1.0], 3)
-    assert steady_spans(spans, warmup_steps=4) == spans[2:]
-    assert steady_spans(spans, warmup_steps=7) == ()
-
-
-def test_the_first_span_of_a_later_epoch_is_steady() -> None:
-    span = build_span(epoch=2, first_step=11, last_step=20)
-    assert steady_spans([span], warmup_steps=1) == (span,)
-
-
-def test_speed_is_all_samples_over_all_seconds_not_a_mean_of_speeds() -> None:
+def test_speeds_are_samples_over_seconds_and_step_times_weigh_by_steps_not_by_spans() -> None:
     slow, fast = build_span(first_step=1, last_step=1, seconds=3.0), build_span(first_step=2, last_step=10, seconds=1.0)
-    assert samples_per_second([slow, fast], 10) == 25.0
-    assert samples_per_second([], 10) is None
+    assert (samples_per_second([slow, fast], 10), samples_per_second([], 10)) == (25.0, None)
+    assert [step_time_quantile([slow, fast], share) for share in (0.5, 1.0)] == pytest.approx([1 / 9, 3.0])
+    # Steps of 3, a ninth nine times, and a fifth: the distances from a ninth are 0 in the middle.
+    assert step_time_mad([slow, fast, build_span(first_step=11, last_step=11, seconds=0.2)]) == pytest.approx(0.0)
+    assert step_time_quantile([], 0.5) is step_time_mad([]) is None
+    # Between the ninth and the tenth of 0.05, 0.15 ... 0.95, at 9 * 0.9 = 8.1.
+    assert step_time_quantile(build_spans([0.05 + n / 10 for n in range(10)], 1), 0.9) == pytest.approx(0.86)
 
 
 def test_an_epoch_of_nothing_but_warmup_has_no_speed() -> None:
@@ -332,76 +243,52 @@ def test_an_epoch_of_nothing_but_warmup_has_no_speed() -> None:
     assert epoch_samples_per_second(spans, global_batch_size=10, warmup_steps=6) is None
 
 
-def test_step_times_weigh_by_steps_not_by_spans() -> None:
-    spans = [build_span(first_step=1, last_step=1, seconds=1.0), build_span(first_step=2, last_step=5, seconds=0.4)]
-    assert step_time_quantile(spans, 0.5) == pytest.approx(0.1)
-    assert step_time_quantile(spans, 1.0) == 1.0
-    assert step_time_quantile([], 0.5) is None
-
-
-def test_the_spread_of_steps_weighs_by_steps_not_by_spans() -> None:
-    # Steps of 1.0, 0.1 four times, 0.2: the median is 0.1, the distances 0.9, 0 four times, 0.1.
-    spans = [build_span(first_step=1, last_step=1, seconds=1.0), build_span(first_step=2, last_step=5, seconds=0.4)]
-    assert step_time_mad([*spans, build_span(first_step=6, last_step=6, seconds=0.2)]) == pytest.approx(0.0, abs=1e-9)
-    assert step_time_mad(spans[:1]) == 0.0
-    assert step_time_mad([]) is None
-
-
 def test_utilization_does_not_exist_above_the_peak() -> None:
-    result = dataclasses.replace(
-        build_measured_run(1, 1),
-        peak_checks=(PeakCheck(size=100, precision="float32", num_rounds=3, flops=1_000_000, seconds=1.0),) * 2,
-    )
-    metrics = summarize(result, warmup_steps=2).metrics
-    assert metrics["peak_flops_per_second"] == 1e6
-    assert metrics["model_flops_utilization"] is None
-
-
-def test_a_record_without_the_memory_before_the_model_has_no_such_figure() -> None:
-    summary = summarize(build_result(usage=build_usage()), warmup_steps=1)
-    assert "memory_before_model_bytes" not in summary.metrics
-    assert not [caution for caution in summary.cautions if "memory" in caution]
+    peak = PeakCheck(size=100, precision="float32", num_rounds=3, flops=1_000_000, seconds=1.0)
+    result = dataclasses.replace(build_measured_run(), peak_checks=(peak, peak))
+    metrics = summarize_run(result).metrics
+    assert (metrics["peak_flops_per_second"], metrics["model_flops_utilization"]) == (1e6, None)
 
 
 def test_what_a_run_did_not_check_is_not_missing() -> None:
-    names = set(summarize(build_result(), warmup_steps=1).metrics)
-    assert not {name for name in names if "flops" in name or "input" in name or "ledger" in name or "gpu" in name}
+    summary = summarize_run(build_result())
+    words = ("flops", "input", "ledger", "gpu", "memory_before", "cost", "joule")
+    assert not [name for name in summary.metrics if any(word in name for word in words)]
+    assert summary.cautions == ()
 
 
 def test_the_time_after_the_last_sign_of_a_killed_process_is_not_accounted_for() -> None:
-    result = dataclasses.replace(build_measured_run(1, 1), stage="training")
-    metrics = summarize(result, warmup_steps=2).metrics
+    result = dataclasses.replace(build_measured_run(), stage="training")
+    metrics = summarize_run(result).metrics
     assert metrics["ledger/teardown_seconds"] == 0.0
     assert metrics["ledger/unaccounted_seconds"] == pytest.approx(1.5)
     recovered = dataclasses.replace(result, exit=RunExit(status="KILLED"))
-    assert summarize(recovered, warmup_steps=2).metrics["ledger/wall_seconds"] == 19.5
+    assert summarize_run(recovered).metrics["ledger/wall_seconds"] == 19.5
 
 
-def test_epoch_times_are_medians_over_the_whole_epochs_after_the_first() -> None:
+@pytest.mark.parametrize(
+    ("times", "seconds"),
+    [
+        ([(20, 9.0), (20, 1.0), (20, 3.0), (20, 2.0), (7, 0.5)], 2.0),  # the median of the whole ones after the first
+        ([(20, 9.0)], 9.0),
+        ([(7, 9.0)], None),
+    ],
+)
+def test_epoch_times_are_of_whole_epochs(times: list[tuple[int, float]], seconds: float | None) -> None:
     epochs = [
-        build_epoch(epoch=epoch, num_steps=steps, epoch_seconds=seconds, validation_seconds=seconds / 10)
-        for epoch, steps, seconds in [(1, 20, 9.0), (2, 20, 1.0), (3, 20, 3.0), (4, 20, 2.0), (5, 7, 0.5)]
+        build_epoch(epoch=number, num_steps=steps, epoch_seconds=one, validation_seconds=one / 10)
+        for number, (steps, one) in enumerate(times, start=1)
     ]
-    metrics = summarize(build_result(epochs=tuple(epochs)), warmup_steps=1).metrics
-    assert metrics["epoch_seconds"] == 2.0
-    assert metrics["validation_seconds"] == pytest.approx(0.2)
-
-
-def test_the_time_of_an_only_epoch_is_its_own() -> None:
-    metrics = summarize(build_result(epochs=(build_epoch(num_steps=20, epoch_seconds=9.0),)), warmup_steps=1).metrics
-    assert metrics["epoch_seconds"] == 9.0
-
-
-def test_an_epoch_that_was_cut_short_has_no_epoch_time() -> None:
-    summary = summarize(build_result(epochs=(build_epoch(num_steps=7),)), warmup_steps=1)
-    assert summary.metrics["epoch_seconds"] is None
-    assert "epoch_seconds" in summary.cautions[-1]
+    summary = summarize_run(build_result(epochs=tuple(epochs)))
+    assert summary.metrics["epoch_seconds"] == seconds
+    assert summary.metrics["validation_seconds"] == (seconds and pytest.approx(seconds / 10))
+    assert ("epoch_seconds" in "".join(summary.cautions)) == (seconds is None)
 
 
 def test_what_a_limited_run_cannot_have_is_not_called_missing() -> None:
     recipe = build_recipe(dataset={"data": "real"}, measurement={"steps": 20})
     epoch = build_epoch(num_steps=7, val_loss=None, val_accuracy=None, validation_seconds=None)
-    summary = summarize(build_result(request=build_request(recipe=recipe), epochs=(epoch,)), warmup_steps=1)
+    summary = summarize_run(build_result(request=build_request(recipe=recipe), epochs=(epoch,)))
     assert summary.metrics["epoch_seconds"] is summary.metrics["val_accuracy"] is None
     (caution,) = summary.cautions
     assert caution.startswith("Limited to 20 steps after the warm-up")
@@ -412,7 +299,7 @@ def test_a_regression_has_no_accuracies() -> None:
         model={"name": "sine_lstm"}, dataset={"name": "sine", "data": "real"}, training={"loss": "mean_squared_error"}
     )
     epoch = build_epoch(num_steps=20, accuracy=None, val_accuracy=None)
-    summary = summarize(build_result(request=build_request(recipe=recipe), epochs=(epoch,)), warmup_steps=1)
+    summary = summarize_run(build_result(request=build_request(recipe=recipe), epochs=(epoch,)))
     assert not [name for name in summary.metrics if "accuracy" in name]
     assert summary.cautions == ()
 
@@ -420,7 +307,7 @@ def test_a_regression_has_no_accuracies() -> None:
 def test_the_metrics_of_a_network_of_its_own_have_their_own_names_everywhere() -> None:
     own = {"top2": 0.25, "val_top2": 0.5, "f1@0.5": 0.75, "loss": 9.0}
     result = build_result(epochs=(build_epoch(metrics=own),), placement=build_placement())
-    summary = summarize(result, warmup_steps=0)
+    summary = summarize_run(result)
     metrics = summary.metrics
     assert (metrics["top2"], metrics["val_top2"], metrics["loss"]) == (0.25, 0.5, 0.5)
     shown = " ".join("\n".join(text(run_sections(result, summary, None, "", is_full=True), 80)).split())
@@ -429,28 +316,20 @@ def test_the_metrics_of_a_network_of_its_own_have_their_own_names_everywhere() -
     assert (tracked["val_top2"], tracked["f1_0_5"], tracked["loss"]) == (0.5, 0.75, 0.5)
 
 
-def test_a_sound_run_has_no_cautions() -> None:
-    assert summarize(build_result(), warmup_steps=1).cautions == ()
-
-
 def test_a_run_that_never_got_ready_has_sizes_of_its_recipe_and_one_caution() -> None:
     result = RunResult(
         request=build_request(recipe=build_recipe(dataset={"data": "real"})),
         exit=RunExit(status="FAILED", reason="no GPU"),
     )
-    summary = summarize(result, warmup_steps=1)
+    summary = summarize_run(result)
     existing = {name: value for name, value in summary.metrics.items() if value is not None}
-    assert existing == {
-        "steady_steps": 0,
-        "steady_seconds": 0.0,
-        "global_batch_size": 32,
-    }
+    assert existing == {"steady_steps": 0, "steady_seconds": 0.0, "global_batch_size": 32}
     assert summary.cautions == ("No training step was measured: there is no speed, loss or accuracy.",)
 
 
 def test_what_is_missing_is_none_and_named_in_a_caution() -> None:
     result = build_result(epochs=(build_epoch(num_steps=20, val_loss=None, val_accuracy=None),), usage=None)
-    summary = summarize(result, warmup_steps=1)
+    summary = summarize_run(result)
     missing = {name for name, value in summary.metrics.items() if value is None}
     assert missing == {"val_loss", "val_accuracy", "best_val_accuracy", "peak_memory_bytes"}
     assert all(name in summary.cautions[-1] for name in missing)
@@ -458,9 +337,7 @@ def test_what_is_missing_is_none_and_named_in_a_caution() -> None:
 
 def test_what_is_not_finite_is_none() -> None:
     spans = build_spans([2.0, 5e-324, 5e-324], 10)
-    metrics = summarize(build_result(spans=spans), warmup_steps=1).metrics
-    assert metrics["samples_per_second"] is None
-    assert all(value is None or math.isfinite(value) for value in metrics.values())
+    assert summarize_run(build_result(spans=spans)).metrics["samples_per_second"] is None
 
 
 def test_times_of_a_resumed_run_are_those_of_its_own_epochs() -> None:
@@ -471,6 +348,6 @@ def test_times_of_a_resumed_run_are_those_of_its_own_epochs() -> None:
     )
     resume = ResumePoint(run_id="b" * 12, snapshot="epoch_000003.npz", epochs=before)
     result = build_result(request=build_request(resume=resume), epochs=(*before, *own))
-    metrics = summarize(result, warmup_steps=1).metrics
+    metrics = summarize_run(result).metrics
     assert metrics["epoch_seconds"] == 2.0
     assert metrics["inference_seconds"] == 1.0

@@ -9,7 +9,7 @@ import pytest
 
 from tfbench.backends import array_feeding
 from tfbench.backends.array_feeding import ArrayFeeding
-from tfbench.datasets.sources.splits import RecordSplit, Split, Splits
+from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.part import Part
@@ -23,11 +23,11 @@ def as_row(number: Any) -> Any:
     return np.full((1,), number, np.float32)
 
 
-def build_splits(read: Row | None = None, read_array: Row | None = None, validation: Any = None) -> Splits:
+def build_splits(read: Row | None = None) -> Splits:
     """Builds samples that hold their own number, in their order."""
     numbers = np.arange(NUM_SAMPLES)
     inputs = numbers if read else numbers.astype(np.float32)[:, None]
-    split = Split(inputs=inputs, targets=numbers, num_samples=NUM_SAMPLES, read=read, read_array=read_array)
+    split = Split(inputs=inputs, targets=numbers, num_samples=NUM_SAMPLES, read=read)
     spec = DatasetSpec(
         input_shape=(1,),
         input_dtype="float32",
@@ -37,7 +37,7 @@ def build_splits(read: Row | None = None, read_array: Row | None = None, validat
         validation_samples=NUM_SAMPLES,
         shuffled=False,
     )
-    return Splits(spec=spec, train=split, validation=validation or split, source="test")
+    return Splits(spec=spec, train=split, validation=split, source="test")
 
 
 def names_of(threads: Iterator[threading.Thread]) -> set[str]:
@@ -65,7 +65,7 @@ def test_samples_are_read_several_at_a_time_and_come_in_order(
             second.set()
         return as_row(number)
 
-    splits = build_splits(as_row, read)
+    splits = build_splits(read)
     if is_training:
         stream = ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0)
         inputs, targets = next(stream)
@@ -84,7 +84,7 @@ def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
             raise DatasetError(f"{number}.jpg: cannot be read as an image")
         return as_row(number)
 
-    stream = ArrayFeeding().build_training_dataset(build_splits(as_row, read), global_batch_size=BATCH, seed=0)
+    stream = ArrayFeeding().build_training_dataset(build_splits(read), global_batch_size=BATCH, seed=0)
     assert next(stream)[1].tolist() == [0, 1, 2, 3]
     with pytest.raises(DatasetError, match=r"^5\.jpg: "):
         next(stream)
@@ -94,10 +94,13 @@ def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
     assert started() == []
 
 
-def test_threads_that_read_end_with_the_stream(started: Callable[[], list[threading.Thread]]) -> None:
-    stream = ArrayFeeding().build_training_dataset(build_splits(as_row, as_row), global_batch_size=BATCH, seed=0)
+@pytest.mark.parametrize(("read", "names"), [(None, {"batches"}), (as_row, {"batches", "samples"})])
+def test_threads_end_with_the_stream_and_only_what_is_read_has_some_for_that(
+    started: Callable[[], list[threading.Thread]], read: Row | None, names: set[str]
+) -> None:
+    stream = ArrayFeeding().build_training_dataset(build_splits(read), global_batch_size=BATCH, seed=0)
     next(stream)
-    assert names_of(iter(started())) == {"batches", "samples"}
+    assert names_of(iter(started())) == names
     stream.close()
     for thread in started():
         thread.join(SECONDS)
@@ -107,7 +110,7 @@ def test_threads_that_read_end_with_the_stream(started: Callable[[], list[thread
 def test_a_validation_keeps_its_threads_from_batch_to_batch_which_end_with_it(
     started: Callable[[], list[threading.Thread]],
 ) -> None:
-    dataset = ArrayFeeding().build_validation_dataset(build_splits(as_row, as_row), batch_size=NUM_SAMPLES)
+    dataset = ArrayFeeding().build_validation_dataset(build_splits(as_row), batch_size=NUM_SAMPLES)
     for _ in range(5):
         dataset[0]
     threads = started()
@@ -115,47 +118,6 @@ def test_a_validation_keeps_its_threads_from_batch_to_batch_which_end_with_it(
     assert len(threads) <= len(array_feeding.os.sched_getaffinity(0))
     del dataset
     assert started() == []
-
-
-def test_data_in_memory_has_no_threads_that_read(started: Callable[[], list[threading.Thread]]) -> None:
-    stream = ArrayFeeding().build_training_dataset(build_splits(), global_batch_size=BATCH, seed=0)
-    next(stream)
-    assert names_of(iter(started())) == {"batches"}
-    stream.close()
-
-
-@pytest.mark.parametrize(
-    ("validation", "message"),
-    [
-        (
-            RecordSplit(records=None, num_samples=1, read=lambda name, contents: None),
-            "training.backend: test are records that TensorFlow alone reads. Use backend = tensorflow, or the "
-            "publisher's files.",
-        ),
-        (
-            Split(inputs=np.zeros(1), targets=np.zeros(1), num_samples=1, read=as_row),
-            "training.backend: these samples are read by TensorFlow alone. Use backend = tensorflow.",
-        ),
-    ],
-    ids=["records", "samples"],
-)
-def test_what_tensorflow_alone_reads_is_refused_of_any_split(validation: Any, message: str) -> None:
-    ArrayFeeding().require_readable(build_splits(as_row, as_row))
-    with pytest.raises(DatasetError) as caught:
-        ArrayFeeding().require_readable(build_splits(as_row, as_row, validation))
-    assert str(caught.value) == message
-
-
-def test_workers_are_fed_the_parts_of_each_batch_in_order() -> None:
-    splits = build_splits()
-    whole = ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0)
-    parts = [
-        ArrayFeeding().build_training_dataset(splits, global_batch_size=BATCH, seed=0, part=Part(rank, 2))
-        for rank in range(2)
-    ]
-    for _, (inputs, targets), first, second in zip(range(5), whole, *parts, strict=False):
-        assert np.array_equal(inputs, np.concatenate([first[0], second[0]]))
-        assert np.array_equal(targets, np.concatenate([first[1], second[1]]))
 
 
 def test_a_batch_of_a_validation_that_does_not_divide_is_whole_for_every_worker() -> None:

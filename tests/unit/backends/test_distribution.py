@@ -1,5 +1,6 @@
 import os
 import types
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,8 @@ from tfbench.backends.tensorflow.placement import ResolvedDistribution, require_
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.recipe.devices import Device, parse_devices, require_usable
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
+
+ONE, TWO, THREE = ("cpu:0",), ("cpu:0", "cpu:1"), ("cpu:0", "cpu:1", "cpu:2")
 
 
 def config(strategy: str, *devices: str, **values: str) -> DistributionConfig:
@@ -30,108 +33,54 @@ def test_reads_devices_by_kind_and_number() -> None:
     assert parse_devices(config("default")) == ()
 
 
-@pytest.mark.parametrize(
-    ("strategy", "devices", "message"),
-    [
-        ("mirrored", ("tpu:0",), "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'tpu:0'."),
-        ("mirrored", ("cpu:-1",), "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'cpu:-1'."),
-        ("mirrored", ("cpu:64",), "devices: cpu:0 to cpu:63. Received: 'cpu:64'."),
-        ("mirrored", ("cpu:1", "cpu:1"), "devices: each may be named once. Received: cpu:1, cpu:1."),
-        ("mirrored", ("cpu", "cpu:0"), "devices: each may be named once. Received: cpu, cpu:0."),
-        (
-            "mirrored",
-            ("cpu:0", "gpu:0"),
-            "devices: replicas on CPU and GPU at once are not comparable. Received: cpu:0, gpu:0.",
-        ),
-        (
-            "mirrored",
-            ("gpu", "gpu:0"),
-            "devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2 otherwise.",
-        ),
-        (
-            "one_device",
-            ("cpu:0", "cpu:1"),
-            "strategy one_device takes one device. Received: cpu:0, cpu:1. Use --strategy mirrored for several.",
-        ),
-        (
-            "default",
-            ("cpu:1",),
-            "strategy default always places on cpu:0. Received: cpu:1. Use --strategy one_device for it.",
-        ),
-    ],
-)
-def test_refuses_devices_that_cannot_be_used(strategy: str, devices: tuple[str, ...], message: str) -> None:
-    with pytest.raises(DeviceError) as caught:
-        parse_devices(config(strategy, *devices))
-    assert str(caught.value) == message
+# Strategy, devices, what else is asked for, and what is said.
+REFUSED: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
+    ("mirrored", ("tpu:0",), {}, "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'tpu:0'."),
+    ("mirrored", ("cpu:-1",), {}, "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'cpu:-1'."),
+    ("mirrored", ("cpu:64",), {}, "devices: cpu:0 to cpu:63. Received: 'cpu:64'."),
+    ("mirrored", ("cpu:1", "cpu:1"), {}, "devices: each may be named once. Received: cpu:1, cpu:1."),
+    ("mirrored", ("cpu", "cpu:0"), {}, "devices: each may be named once. Received: cpu, cpu:0."),
+    ("mirrored", ("cpu:0", "gpu:0"), {}, "devices: replicas on CPU and GPU at once are not comparable."),
+    ("mirrored", ("gpu", "gpu:0"), {}, "devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2"),
+    ("one_device", ("cpu:0", "cpu:1"), {}, "strategy one_device takes one device. Received: cpu:0, cpu:1."),
+    ("default", ("cpu:1",), {}, "strategy default always places on cpu:0. Received: cpu:1."),
+    ("mirrored", THREE, {"batch": 100}, "global_batch_size: must be divisible by num_replicas. Received: 100 with 3"),
+    ("mirrored", THREE, {"batch": 100}, "Use 99 or 102."),
+    ("mirrored", THREE, {"batch": 2}, "Received: 2 with 3 replicas. Use 3."),
+    ("mirrored", TWO, {"validation_batch_size": 9}, "Received: 9 with 2 replicas. Use 8 or 10."),
+    ("mirrored", TWO, {"compiler": "xla"}, "training.compiler: XLA cannot compile a step over several replicas"),
+    ("one_device", ("cpu:1",), {"compiler": "xla"}, "training.compiler: XLA compiles for cpu:0 only"),
+    ("mirrored", TWO, {"ops": "nccl"}, "nccl moves data between GPUs only. Use reduction_to_one_device."),
+    ("mirrored", THREE, {"batch": 3, "ops": "hierarchical_copy"}, "Received: 3 replicas. Use reduction_to_one_device."),
+    ("multi_worker", TWO, {}, "takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: cpu:0, cpu:1."),
+    ("multi_worker", ("cpu:3",), {}, "takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: cpu:3."),
+    ("multi_worker", ONE, {"ops": "reduction_to_one_device"}, "is of several devices in one process"),
+    ("multi_worker", ONE, {"precision": "mixed_float16"}, "leave out the step that the others wait for it in"),
+    ("multi_worker", ONE, {"compiler": "xla"}, "XLA cannot compile a step over several workers"),
+]
 
 
-@pytest.mark.parametrize(("batch", "use"), [(100, "99 or 102"), (1, "3"), (2, "3")])
-def test_rejects_a_batch_not_divisible_by_the_replicas(batch: int, use: str) -> None:
-    with pytest.raises(DeviceError) as caught:
-        require_possible(config("mirrored", "cpu:0", "cpu:1", "cpu:2"), training(batch))
-    assert str(caught.value) == (
-        f"training.global_batch_size: must be divisible by num_replicas. Received: {batch} with 3 replicas. Use {use}."
-    )
-
-
-def test_rejects_a_validation_batch_not_divisible_by_the_replicas() -> None:
-    with pytest.raises(
-        DeviceError, match=r"^training.validation_batch_size: .* Received: 9 with 2 replicas. Use 8 or 10."
-    ):
-        require_possible(config("mirrored", "cpu:0", "cpu:1"), training(8, validation_batch_size=9))
-
-
-def test_rejects_xla_over_several_replicas_and_names_the_cause() -> None:
-    with pytest.raises(DeviceError, match=r"^training.compiler: XLA cannot compile a step over several replicas"):
-        require_possible(config("mirrored", "cpu:0", "cpu:1"), training(compiler="xla"))
-    require_possible(config("mirrored", "cpu:0"), training(compiler="xla"))
-
-
-def test_rejects_xla_on_a_logical_cpu_device_but_the_first() -> None:
-    with pytest.raises(DeviceError, match=r"^training.compiler: XLA compiles for cpu:0 only.* Received: cpu:1\."):
-        require_possible(config("one_device", "cpu:1"), training(compiler="xla"))
-
-
-@pytest.mark.parametrize("count", [3, 5, 7])
-@pytest.mark.parametrize(("kind", "use"), [("cpu", ""), ("gpu", "nccl or ")])
-def test_rejects_hierarchical_copy_over_an_odd_number_of_replicas(kind: str, use: str, count: int) -> None:
-    devices = [f"{kind}:{index}" for index in range(count)]
-    with pytest.raises(DeviceError) as caught:
-        require_usable(config("mirrored", *devices, cross_device_ops="hierarchical_copy"), training(8 * count))
-    assert str(caught.value) == (
-        "distribution.cross_device_ops: TensorFlow's hierarchical_copy leaves replicas out of the sum of gradients "
-        f"unless their number is even. Received: {count} replicas. Use {use}reduction_to_one_device."
-    )
-
-
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_takes_hierarchical_copy_over_one_or_an_even_number_of_replicas(count: int) -> None:
-    devices = [f"cpu:{index}" for index in range(count)]
-    require_possible(config("mirrored", *devices, cross_device_ops="hierarchical_copy"), training())
-
-
-@pytest.mark.parametrize(
-    ("devices", "values", "options", "message"),
-    [
-        (
-            ("cpu:0", "cpu:1"),
-            {},
-            {},
-            "takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: cpu:0, cpu:1.",
-        ),
-        (("cpu:3",), {}, {}, "takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: cpu:3."),
-        (("cpu:0",), {"cross_device_ops": "reduction_to_one_device"}, {}, "is of several devices in one process"),
-        (("cpu:0",), {}, {"precision": "mixed_float16"}, "leave out the step that the others wait for it in"),
-        (("cpu:0",), {}, {"compiler": "xla"}, "XLA cannot compile a step over several workers"),
-    ],
-)
-def test_says_what_several_workers_cannot_do(
-    devices: tuple[str, ...], values: dict[str, str], options: dict[str, str], message: str
+@pytest.mark.parametrize(("strategy", "devices", "options", "message"), REFUSED)
+def test_refuses_what_devices_cannot_do(
+    strategy: str, devices: tuple[str, ...], options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(DeviceError) as error:
-        require_possible(config("multi_worker", *devices, **values), training(**options))
-    assert message in str(error.value)
+    values = dict(options)
+    asked = config(strategy, *devices, cross_device_ops=values.pop("ops", "auto"))
+    with pytest.raises(DeviceError) as caught:
+        require_possible(asked, training(values.pop("batch", 128), **values))
+    assert message in str(caught.value)
+
+
+def test_rejects_hierarchical_copy_over_an_odd_number_of_gpus() -> None:
+    devices = [f"gpu:{index}" for index in range(5)]
+    with pytest.raises(DeviceError, match=r"Received: 5 replicas\. Use nccl or reduction_to_one_device\."):
+        require_usable(config("mirrored", *devices, cross_device_ops="hierarchical_copy"), training(40))
+
+
+@pytest.mark.parametrize("devices", [ONE, TWO])
+def test_takes_what_is_possible(devices: tuple[str, ...]) -> None:
+    require_possible(config("mirrored", *devices, cross_device_ops="hierarchical_copy"), training())
+    require_possible(config("mirrored", "cpu:0"), training(compiler="xla"))
 
 
 def test_a_worker_must_know_which_it_is() -> None:
@@ -153,17 +102,7 @@ def test_a_device_of_another_worker_is_not_taken_for_ones_own(node: str, place: 
         verify_placement(placed, model, [(node, "MatMul")])
 
 
-def test_rejects_nccl_on_the_cpu() -> None:
-    with pytest.raises(DeviceError, match=r"nccl moves data between GPUs only. Use reduction_to_one_device\."):
-        require_possible(config("mirrored", "cpu:0", "cpu:1", cross_device_ops="nccl"), training())
-
-
-def test_a_run_on_the_cpu_hides_the_gpus_before_tensorflow_starts() -> None:
-    require_possible(config("one_device", "cpu:0"), training())
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
-
-
-@pytest.mark.parametrize("devices", [(), ("gpu",), ("gpu:0",)])
-def test_a_run_that_may_use_a_gpu_leaves_them_visible(devices: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("devices", "visible"), [(ONE, "-1"), ((), "0"), (("gpu",), "0"), (("gpu:0",), "0")])
+def test_a_run_on_the_cpu_alone_hides_the_gpus_before_tensorflow_starts(devices: tuple[str, ...], visible: str) -> None:
     require_possible(config("default", *devices), training())
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == visible

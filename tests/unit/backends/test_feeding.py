@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tfbench.backends.tensorflow.feeding import feed_alike
-from tfbench.backends.tensorflow.profiled_batches import iterate
+from tfbench.backends.tensorflow.step_calls import iterate
 
 NAMES = ("default", "one_device", "mirrored")
 

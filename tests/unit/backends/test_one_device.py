@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import importlib.util
 import itertools
 import json
 import os
@@ -20,12 +19,10 @@ from builders import build_request
 from device_naps import NAP_SECONDS, build_slow_model
 from tfbench import backends
 from tfbench.backends import peak
-from tfbench.datasets.sources.splits import RecordSplit, Splits
 from tfbench.datasets.sources.synthetic import generate_splits
-from tfbench.errors import DatasetError, DeviceError, MeasurementError, RecipeError
+from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.energy import addresses_in_use
-from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import DistributionConfig, MeasurementConfig, Recipe
 from tfbench.records.journal import Journal
@@ -58,25 +55,8 @@ def batches() -> Any:
     yield from itertools.repeat(batch)
 
 
-def lay_on_device(model: Any, *, steps_per_epoch: int) -> Any:
-    """Returns what `fit` is given in place of such batches where a step gathers them on the device."""
-    spec = DatasetSpec(
-        input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=72, validation_samples=8
-    )
-    recipe = load(**{"training.global_batch_size": BATCH})
-    return backends.current().build_resident_training(
-        model,
-        generate_splits(spec, seed=0),
-        recipe.training,
-        resolve(recipe, "cpu:0"),
-        steps_per_epoch=steps_per_epoch,
-        first_step=0,
-    )
-
-
-@pytest.mark.parametrize("is_resident", [False, True])
 @pytest.mark.parametrize("steps_per_execution", [1, 3] if NAME == "jax" else [1])
-def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int, is_resident: bool) -> None:
+def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int) -> None:
     spans: list[StepSpan] = []
     ledger = Ledger(time.perf_counter_ns())
     model = build_slow_model(jit_compile=NAME == "jax", steps_per_execution=steps_per_execution)
@@ -95,98 +75,82 @@ def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int, is_resident:
         warmup_steps=3,
         on_epoch=lambda record: False,
         on_first_step=lambda: None,
-        cuts_last_execution=is_resident,
     )
     callbacks = build_callbacks(readings)
-    data = lay_on_device(model, steps_per_epoch=9) if is_resident else batches()
-    model.fit(data, epochs=1, steps_per_epoch=9, callbacks=callbacks, shuffle=False, verbose=0)
+    model.fit(batches(), epochs=1, steps_per_epoch=9, callbacks=callbacks, shuffle=False, verbose=0)
     assert sum(span.num_steps for span in spans) == 9
     assert all(span.seconds >= span.num_steps * NAP_SECONDS for span in spans[1:])
 
 
-@pytest.mark.skipif(NAME != "jax", reason="PyTorch returns from a step on the processor when it is done")
-def test_jax_returns_before_a_step_is_done_and_is_waited_for() -> None:
-    import jax
-
-    matrix = np.ones((1000, 1000), np.float32)
-    products = jax.jit(lambda values: jax.lax.fori_loop(0, 20, lambda _, product: values @ product, values))
-    jax.block_until_ready(products(matrix))
-    returned_before = False
-    for _ in range(20):  # this process may be kept from looking for longer than the products take
-        result = products(matrix)
-        if returned_before := not result.is_ready():
-            break
-    assert returned_before
-    backends.current().synchronize()
-    assert result.is_ready()
+def show_gpus(monkeypatch: pytest.MonkeyPatch, seen: str | None) -> None:
+    """Sets CUDA_VISIBLE_DEVICES, or takes it away; what back ends set of these variables is put back after the test."""
+    for variable, value in (("CUDA_VISIBLE_DEVICES", seen or ""), ("JAX_PLATFORMS", "")):
+        monkeypatch.setenv(variable, value)
+    if seen is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
 
 
-def test_an_absent_device_is_an_error_and_never_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = load()
-    monkeypatch.setattr(gpus, "read_gpus", lambda: ())
-    with pytest.raises(DeviceError, match=r"^gpu:7: not found\. NVIDIA's driver names no GPU\."):
-        resolve(recipe, "gpu:7")
-    assert resolve(recipe, "cpu:0").placement.devices == ("cpu:0",)
-    assert resolve(recipe).placement.num_replicas == 1
-
-
-def test_the_gpus_that_are_not_asked_for_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpus, "read_gpus", lambda: ())  # a driver that does not answer
-    require = backends.current().require_possible
-    for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
-        monkeypatch.setenv(variable, "")
-    training = load().training
-    for devices, seen, visible in (
+@pytest.mark.parametrize(
+    ("devices", "seen", "visible"),
+    [
         (("cpu:0",), None, "-1"),
         (("gpu:1",), None, "1"),
         (("gpu:1",), "4,6", "6"),
         ((), None, "0"),
         ((), "4,6", "4"),
         ((), "", ""),
-    ):
-        if seen is None:
-            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        else:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
-        require(DistributionConfig(devices=devices), training)
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
-    for seen in ("4", "", "-1", "0,-1,2"):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
-        with pytest.raises(DeviceError, match=rf"^gpu:1: not found\. CUDA_VISIBLE_DEVICES is '{seen}'\.$"):
-            require(DistributionConfig(devices=("gpu:1",)), training)
-
-
-def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are_hidden(
-    monkeypatch: pytest.MonkeyPatch,
+    ],
+)
+def test_the_gpus_that_are_not_asked_for_are_hidden(
+    monkeypatch: pytest.MonkeyPatch, devices: tuple[str, ...], seen: str | None, visible: str
 ) -> None:
-    require, training = backends.current().require_possible, load().training
-    known = (Gpu(name="H100", driver="550.54"), Gpu(name="T4"))
+    monkeypatch.setattr(gpus, "read_gpus", lambda: ())  # a driver that does not answer
+    show_gpus(monkeypatch, seen)
+    backends.current().require_possible(DistributionConfig(devices=devices), load().training)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
+
+
+TWO_GPUS = (Gpu(name="H100", driver="550.54"), Gpu(name="T4"))
+
+
+@pytest.mark.parametrize(
+    ("known", "seen", "device", "told"),
+    [
+        ((), "4", "gpu:1", "CUDA_VISIBLE_DEVICES is '4'."),
+        ((), "0,-1,2", "gpu:1", "CUDA_VISIBLE_DEVICES is '0,-1,2'."),
+        (TWO_GPUS, None, "gpu:7", "This machine has: cpu:0, gpu:0, gpu:1."),
+        (TWO_GPUS, "1", "gpu:1", "This machine has: cpu:0, gpu:0, as CUDA_VISIBLE_DEVICES is '1'."),
+        (TWO_GPUS, "5", "gpu:0", "This machine has: cpu:0, as CUDA_VISIBLE_DEVICES is '5'."),
+    ],
+)
+def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are_hidden(
+    monkeypatch: pytest.MonkeyPatch, known: tuple[Gpu, ...], seen: str | None, device: str, told: str
+) -> None:
     monkeypatch.setattr(gpus, "read_gpus", lambda: known)
-    for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
-        monkeypatch.setenv(variable, "")
-    for seen, device, told in (
-        (None, "gpu:7", "This machine has: cpu:0, gpu:0, gpu:1."),
-        ("1", "gpu:1", "This machine has: cpu:0, gpu:0, as CUDA_VISIBLE_DEVICES is '1'."),
-        ("5", "gpu:0", "This machine has: cpu:0, as CUDA_VISIBLE_DEVICES is '5'."),
-    ):
-        if seen is None:
-            monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-        else:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
-        with pytest.raises(DeviceError, match=f"^{device}: not found\\. {re.escape(told)}"):
-            require(DistributionConfig(devices=(device,)), training)
-        assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    require(DistributionConfig(devices=("gpu:1",)), training)
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
-    for num_gpus, told in ((2, r"H100, T4, but \w+ sees none of them\."), (1, r"H100, but \w+ does not see it\.")):
-        monkeypatch.setattr(gpus, "read_gpus", lambda num_gpus=num_gpus: known[:num_gpus])
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-        with pytest.raises(DeviceError, match=rf"^gpu:1: not found\. NVIDIA's driver names {told}"):
-            resolve(load(), "gpu:1")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    with pytest.raises(DeviceError, match=r"^gpu: not found\. CUDA_VISIBLE_DEVICES is '-1'\.$"):
-        resolve(load(), "gpu")
+    show_gpus(monkeypatch, seen)
+    with pytest.raises(DeviceError, match=f"^{device}: not found\\. {re.escape(told)}"):
+        backends.current().require_possible(DistributionConfig(devices=(device,)), load().training)
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
+
+
+@pytest.mark.parametrize(
+    ("known", "seen", "told"),
+    [
+        ((), "0", "NVIDIA's driver names no GPU"),
+        (TWO_GPUS, "0", r"NVIDIA's driver names H100, T4, but \w+ sees none of them"),
+        (TWO_GPUS[:1], "0", r"NVIDIA's driver names H100, but \w+ does not see it"),
+        (TWO_GPUS, "-1", "CUDA_VISIBLE_DEVICES is '-1'"),
+    ],
+)
+def test_an_absent_device_is_an_error_and_never_another_one(
+    monkeypatch: pytest.MonkeyPatch, known: tuple[Gpu, ...], seen: str, told: str
+) -> None:
+    monkeypatch.setattr(gpus, "read_gpus", lambda: known)
+    show_gpus(monkeypatch, seen)
+    with pytest.raises(DeviceError, match=rf"^gpu:7: not found\. {told}\."):
+        resolve(load(), "gpu:7")
+    assert resolve(load(), "cpu:0").placement.devices == ("cpu:0",)
+    assert resolve(load()).placement.num_replicas == 1
 
 
 def test_a_gpu_is_the_framework_s_first_once_others_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,18 +163,6 @@ def test_a_gpu_is_the_framework_s_first_once_others_are_hidden(monkeypatch: pyte
     monkeypatch.setattr(backends.current(), "list_gpus", lambda: ("H100", "T4"))
     with pytest.raises(DeviceError, match=r"^devices: 'gpu' means every GPU, here 2, and backend \w+ takes one"):
         resolve(load(), "gpu")
-
-
-def test_strategies_of_other_back_ends_are_refused() -> None:
-    require = backends.current().require_possible
-    for strategy in ("one_device", "mirrored") if NAME == "torch" else ("one_device",):
-        with pytest.raises(DeviceError, match=rf"^strategy {strategy}: not on backend {NAME}: "):
-            require(DistributionConfig(strategy=strategy, devices=("cpu:0",)), load().training)
-
-
-def test_what_a_back_end_cannot_do_is_refused_as_the_recipe_is_read() -> None:
-    with pytest.raises(RecipeError, match=f"backend {NAME}"):
-        load(**{"training.compiler": "graph"})
 
 
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
@@ -253,8 +205,7 @@ def test_variables_are_those_that_the_run_was_started_with_and_none_that_a_frame
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = load(**{"distribution.devices": ["cpu:0"]})
-    for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
-        monkeypatch.setenv(variable, "")
+    show_gpus(monkeypatch, "")
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
     # As PyTorch does where it starts a GPU.
@@ -347,10 +298,7 @@ def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
 ) -> None:
     backend, recipe = backends.current(), load()
     known = tuple(Gpu(name="H100", uuid=f"GPU-{name}", bus_id=f"0000:{name}0:00.0") for name in "abcd")
-    for variable, value in (("CUDA_VISIBLE_DEVICES", text or ""), ("JAX_PLATFORMS", "")):
-        monkeypatch.setenv(variable, value)
-    if text is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    show_gpus(monkeypatch, text)
     monkeypatch.setattr(gpus, "read_gpus", lambda: known)
     monkeypatch.setattr(backend, "list_gpus", lambda: ("H100",))
     first_steps.set_up(recipe)
@@ -407,29 +355,3 @@ def test_the_environment_names_the_framework_and_no_other() -> None:
     environment = backends.current().collect_environment()
     assert getattr(environment, NAME)
     assert environment.tensorflow is None
-
-
-def test_data_that_tensorflow_alone_reads_is_refused_before_the_model_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def go_on(*_arguments: Any, **_options: Any) -> None:
-        pytest.fail("the run went on")
-
-    recipe = load(**{"distribution.devices": ["cpu:0"]})
-    records = RecordSplit(records=None, num_samples=1, read=lambda name, contents: None)
-    splits = Splits(spec=first_steps.describe(recipe), train=records, validation=records, source="prepared data")
-    for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
-        monkeypatch.setenv(variable, "")
-    monkeypatch.setattr(prepared, "load_data", lambda *_, **__: splits)
-    monkeypatch.setattr(prepared, "build_compiled_model", go_on)
-    journal = Journal(tmp_path / "run.jsonl")
-    with pytest.raises(
-        DatasetError, match=r"^training\.backend: prepared data are records that TensorFlow alone reads"
-    ):
-        prepared.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), go_on)
-    journal.close()
-
-
-def test_nothing_of_tensorflow_is_needed() -> None:
-    if importlib.util.find_spec("tensorflow") is None:
-        assert first_steps.begin(first_steps.load_small("mnist_mlp", "own"), num_steps=2)["losses"]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tfbench.backends.tensorflow import op_trace
 from tfbench.backends.tensorflow.op_trace import read_trace, trace
 from tfbench.backends.trace import Trace, TracedOperation, apportion, sum_up
 from tfbench.errors import MeasurementError
@@ -42,12 +41,6 @@ SHARES = {
 def test_time_is_shared_among_parts(operations: list[Any], expected: dict[str, float]) -> None:
     found = apportion([operation(*one) for one in operations], part_of)
     assert found == {part: pytest.approx(seconds) for part, seconds in expected.items()}
-
-
-def test_parts_add_up_to_the_time_in_which_anything_ran() -> None:
-    operations = [operation(k % 7, k % 7 + 1 + k % 3, f"{k % 2}/{k}") for k in range(20)]
-    covered = max(one.end for one in operations) - min(one.start for one in operations)  # there is no gap
-    assert sum(apportion(operations, part_of).values()) == pytest.approx(covered / SECOND)
 
 
 def add_event(plane: Any, line: Any, name: str, offset: int, duration: int) -> Any:
@@ -138,13 +131,6 @@ def test_copies_to_the_host_and_waits_for_a_gpu_are_found(tmp_path: Path) -> Non
         ("cuStreamSynchronize", 400),
     ]
     assert read_trace(write_trace(tmp_path, with_gpu=False)).waits == []
-
-
-def test_which_events_fetch_from_a_gpu_or_wait_for_it() -> None:
-    waits = ["MemcpyD2H", "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"]
-    waits += ["cuStreamSynchronize", "cudaEventSynchronize", "cuCtxSynchronize"]
-    others = ["cuMemcpyHtoDAsync_v2", "MemcpyH2D", "MemcpyD2D", "cuLaunchKernel"]
-    assert [name for name in [*waits, *others] if op_trace._WAITS.fullmatch(name)] == waits
 
 
 def test_a_missing_reader_of_the_format_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

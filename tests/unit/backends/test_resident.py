@@ -5,106 +5,24 @@ In a process that trains with one back end: `KERAS_BACKEND=jax pytest FILE`.
 
 import dataclasses
 import itertools
-import os
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from builders import build_placement
+from resident_training import BATCH, NAME, SPEC, STEPS, build_model, configure, place, train
 from tfbench import backends
-from tfbench.backends.resident_samples import build_finish, number_blocks
+from tfbench.backends.resident_samples import build_finish, number_blocks, too_many_named
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import DatasetError, DeviceError
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-
-NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
-BATCH, STEPS = 16, 4  # an epoch of 50 samples, the last batch of which reaches over the end of the pass
-MOST = 1 if NAME == "torch" else 3  # steps of an execution, whose last one in an epoch has one
-SPEC: dict[str, Any] = {
-    "input_shape": (5, 5, 1),
-    "input_dtype": "uint8",
-    "target_shape": (),
-    "num_classes": 3,
-    "train_samples": 50,
-    "validation_samples": 10,
-    "input_scale": 1 / 255,
-    "mean": "image",
-}
 
 
 @pytest.fixture(scope="module")
 def splits() -> Splits:
     return generate_splits(DatasetSpec(**SPEC), seed=2)
-
-
-def configure(*, on_device: bool = True, **values: Any) -> TrainingConfig:
-    own = {"steps_per_execution": MOST, **values}
-    return TrainingConfig(backend=NAME, global_batch_size=BATCH, epochs=2, seed=3, data_on_device=on_device, **own)  # type: ignore[arg-type]
-
-
-def build_model(training: TrainingConfig, kind: Any = None, *, is_small: bool = False) -> Any:
-    """Builds a network whose moving statistics tell the order of its steps, and its dropout, too.
-
-    But PyTorch's dropout draws from a generator that all of a process shares.
-    """
-    import keras
-
-    keras.utils.set_random_seed(1)
-    layers = keras.layers
-    inputs = keras.Input((5, 5, 1))
-    flat = layers.Flatten()(inputs)
-    hidden = flat if is_small else layers.BatchNormalization()(layers.Dense(8, use_bias=False)(flat))
-    model = (kind or keras.Model)(inputs, layers.Dense(3)(layers.Dropout(0.0 if NAME == "torch" else 0.5)(hidden)))
-    model.compile(
-        "sgd" if is_small else "adam",
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=[] if is_small else ["accuracy"],
-        steps_per_execution=training.steps_per_execution,
-        jit_compile=training.compiler_used in ("xla", "inductor"),
-        run_eagerly=NAME == "tensorflow" and training.compiler_used == "eager",
-    )
-    return model
-
-
-def place(training: TrainingConfig) -> Any:
-    """Returns the processor; TensorFlow's devices cannot be chosen twice in a process."""
-    if NAME != "tensorflow":
-        return backends.current().resolve(DistributionConfig(devices=("cpu:0",)), training)
-    import tensorflow as tf
-
-    from tfbench.backends.tensorflow.placement import ResolvedDistribution
-
-    placement = build_placement(devices=("cpu:0",), feed="resident")
-    return ResolvedDistribution(tf.distribute.get_strategy(), placement, {"/device:CPU:0": "cpu:0"})
-
-
-def train(training: TrainingConfig, splits: Splits, model: Any, *, epochs: range = range(2)) -> dict[str, list[float]]:
-    """Trains, with a validation after each epoch; returns what Keras tells of them."""
-    backend, first_step = backends.current(), epochs.start * STEPS
-    if training.data_on_device:
-        placed = place(training)
-        assert placed.placement.feed == "resident"
-        batches = backend.build_resident_training(
-            model, splits, training, placed, steps_per_epoch=STEPS, first_step=first_step
-        )
-    else:
-        batches = backend.build_training_dataset(
-            splits, global_batch_size=BATCH, seed=training.seed, first_step=first_step
-        )
-    history: dict[str, list[float]] = model.fit(
-        batches,
-        initial_epoch=epochs.start,
-        epochs=epochs.stop,
-        steps_per_epoch=STEPS,
-        validation_data=backend.build_validation_dataset(splits, batch_size=4),
-        shuffle=False,
-        verbose=0,
-    ).history
-    return history
 
 
 def values_of(model: Any) -> list[npt.NDArray[Any]]:
@@ -140,6 +58,24 @@ def test_it_trains_as_batches_from_the_host_do(steps_per_execution: int, splits:
     assert int(model.optimizer.iterations) == 2 * STEPS  # the last execution of an epoch ends with it
     require_alike(values_of(model), usual[0])
     assert history == {name: pytest.approx(values, rel=1e-5) for name, values in usual[1].items()}
+
+
+@pytest.mark.skipif(NAME != "tensorflow", reason="of TensorFlow's strategies and compilers")
+def test_a_strategy_of_one_device_trains_the_same_and_xla_compiles_the_loop_as_a_whole(
+    splits: Splits, usual: Any
+) -> None:
+    import tensorflow as tf
+
+    training, strategy = configure(), tf.distribute.OneDeviceStrategy("/device:CPU:0")
+    with strategy.scope():
+        model = build_model(training)
+    train(training, splits, model, strategy=strategy)
+    require_alike(values_of(model), usual[0])
+    training = configure(compiler="xla")
+    model = build_model(training)
+    history = train(training, splits, model)
+    assert int(model.optimizer.iterations) == 2 * STEPS
+    assert history["loss"] == pytest.approx(usual[1]["loss"], abs=0.5)  # XLA draws another dropout
 
 
 @pytest.mark.skipif(NAME != "jax", reason="of JAX's loop")
@@ -241,36 +177,23 @@ def test_samples_that_are_read_or_cut_anew_in_every_epoch_are_refused(changes: d
         train(training, splits, build_model(training))
 
 
-def test_samples_that_do_not_fit_are_refused_with_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    error: Exception
-    training = configure()
-    model, plain = build_model(training), generate_splits(DatasetSpec(**SPEC | {"mean": "none"}), seed=2)
+def no_memory() -> Exception:
+    """Builds the error by which the framework says that samples do not fit on the device."""
     if NAME == "jax":
-        import jax as library
+        import jax
 
-        error, copies = (
-            library.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes."),
-            "device_put",
-        )
-    elif NAME == "tensorflow":
-        import tensorflow as library
-
-        full = "Failed copying input tensor to GPU:0: Dst tensor is not initialized."
-        error, copies = library.errors.InternalError(None, None, full), "identity"
-    else:
+        return jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes.")
+    if NAME == "torch":
         import torch
-        from keras import ops as library
 
-        error, copies = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 5 bytes."), "convert_to_tensor"
+        return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 5 bytes.")
+    import tensorflow as tf
 
-    def refuse(*_arguments: Any) -> Any:
-        raise error
+    return tf.errors.InternalError(None, None, "Failed copying input tensor: Dst tensor is not initialized.")
 
-    monkeypatch.setattr(library, copies, refuse)
-    with pytest.raises(
-        DeviceError, match=r"^training\.data_on_device: the training samples, 0\.0 GiB, do not fit on cpu"
-    ):
-        train(training, plain, model)
-    error = ValueError("the driver is gone")
-    with pytest.raises(ValueError, match="the driver is gone"):
-        train(training, plain, model)
+
+def test_samples_that_do_not_fit_are_refused_with_their_size(splits: Splits) -> None:
+    told = r"^training\.data_on_device: the training samples, 0\.0 GiB, do not fit on cpu:0"
+    for error, kind, message in ((no_memory(), DeviceError, told), (ValueError("gone"), ValueError, "^gone$")):
+        with pytest.raises(kind, match=message), too_many_named(splits.train, place(configure())):
+            raise error

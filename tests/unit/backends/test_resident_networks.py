@@ -1,4 +1,4 @@
-"""Training from samples on the device of TensorFlow: networks that do something in their own way; XLA, strategies."""
+"""Training from samples on the device of TensorFlow: networks that do something in their own way."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,123 +8,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from builders import build_placement, build_recipe
+from resident_training import SPEC, configure, train
 from tfbench.backends.resident_samples import require_plain_fit
-from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
-from tfbench.backends.tensorflow.placement import ResolvedDistribution
-from tfbench.backends.tensorflow.resident import build_resident_training
 from tfbench.datasets.sources.splits import Splits
 from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import RecipeError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import TrainingConfig
 
-STEPS = 4  # an epoch of 50 samples by 16, the last batch of which wraps around
-SPEC: dict[str, Any] = {
-    "input_shape": (5, 5, 1),
-    "input_dtype": "uint8",
-    "target_shape": (),
-    "num_classes": 3,
-    "train_samples": 50,
-    "validation_samples": 4,
-    "input_scale": 1 / 255,
-    "mean": "image",
-}
-
-
-def place(strategy: Any = None) -> ResolvedDistribution:
-    return ResolvedDistribution(
-        strategy or tf.distribute.get_strategy(), build_placement(devices=("cpu:0",)), {"/device:CPU:0": "cpu:0"}
-    )
-
-
-def configure(steps_per_execution: int = 1, *, compiler: str = "graph") -> TrainingConfig:
-    return build_recipe(
-        training={
-            "global_batch_size": 16,
-            "epochs": 1,
-            "seed": 3,
-            "steps_per_execution": steps_per_execution,
-            "compiler": compiler,
-            "data_on_device": True,
-        }
-    ).training
-
-
-def build_model(training: TrainingConfig) -> Any:
-    """A network whose dropout and moving statistics tell the order of its steps."""
-    keras.utils.set_random_seed(1)
-    layers = keras.layers
-    model = keras.Sequential(
-        [
-            keras.Input((5, 5, 1)),
-            layers.Flatten(),
-            layers.Dense(8),
-            layers.BatchNormalization(),
-            layers.Dropout(0.5),
-            layers.Dense(3),
-        ]
-    )
-    model.compile(
-        "adam",
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-        steps_per_execution=training.steps_per_execution,
-        jit_compile=training.compiler_used == "xla",
-        run_eagerly=training.compiler_used == "eager",
-    )
-    return model
-
-
-def train(
-    training: TrainingConfig,
-    splits: Splits,
-    *,
-    strategy: Any = None,
-    build: Callable[[TrainingConfig], Any] = build_model,
-) -> Any:
-    """Trains from samples on the device; returns the model and what `fit` learned."""
-    placed = place(strategy)
-    with placed.scope():
-        model = build(training)
-    blocks = build_resident_training(model, splits, training, placed, steps_per_epoch=STEPS, first_step=0)
-    history = model.fit(blocks, epochs=2, steps_per_epoch=STEPS, shuffle=False, verbose=0)
-    return model, history.history
+AS_USUAL = configure(on_device=False, steps_per_execution=1)
 
 
 @pytest.fixture(scope="module")
 def splits() -> Splits:
     return generate_splits(DatasetSpec(**SPEC), seed=2)
-
-
-def train_as_usual(splits: Splits, model: Any) -> dict[str, list[float]]:
-    """Trains two epochs of Keras's own steps, one by one; returns what they learned."""
-    batches = build_training_dataset(splits, global_batch_size=16, seed=3)
-    history: dict[str, list[float]] = model.fit(
-        batches, epochs=2, steps_per_epoch=STEPS, shuffle=False, verbose=0
-    ).history
-    return history
-
-
-@pytest.fixture(scope="module")
-def usual(splits: Splits) -> tuple[list[Any], dict[str, list[float]]]:
-    """The values after two epochs of Keras's own steps, and what they learned."""
-    model = build_model(configure())
-    history = train_as_usual(splits, model)
-    return model.get_weights(), history
-
-
-def test_a_strategy_of_one_device_trains_the_same(
-    splits: Splits, usual: tuple[list[Any], dict[str, list[float]]]
-) -> None:
-    model, _ = train(configure(3), splits, strategy=tf.distribute.OneDeviceStrategy("/device:CPU:0"))
-    assert all(np.array_equal(a, b) for a, b in zip(model.get_weights(), usual[0], strict=True))
-
-
-def test_xla_compiles_the_loop_as_a_whole(splits: Splits, usual: tuple[list[Any], dict[str, list[float]]]) -> None:
-    model, history = train(configure(3, compiler="xla"), splits)
-    assert int(model.optimizer.iterations) == 2 * STEPS
-    assert history["loss"] == pytest.approx(usual[1]["loss"], abs=0.5)  # XLA draws another dropout
 
 
 class OwnStep(keras.Model):  # type: ignore[misc]  # Keras has no types
@@ -222,9 +119,10 @@ OWN = {
 
 @pytest.mark.parametrize("name", OWN)
 def test_what_a_network_does_its_own_way_is_done_as_fit_does_it(name: str, splits: Splits) -> None:
-    usual = OWN[name](configure())
-    usual_history = train_as_usual(splits, usual)
-    model, history = train(configure(3), splits, build=OWN[name])
+    usual = OWN[name](AS_USUAL)
+    usual_history = train(AS_USUAL, splits, usual, validates=False)
+    model = OWN[name](configure())
+    history = train(configure(), splits, model, validates=False)
     require_plain_fit(model)
     assert history == usual_history
     assert len(model.variables) == len(usual.variables)
@@ -234,8 +132,9 @@ def test_what_a_network_does_its_own_way_is_done_as_fit_does_it(name: str, split
 
 def test_xla_compiles_a_train_step_of_ones_own(splits: Splits) -> None:
     build = build_own(OwnStep, is_noisy=False)  # XLA draws other numbers
-    usual_history = train_as_usual(splits, build(configure()))
-    _, history = train(configure(3, compiler="xla"), splits, build=build)
+    compiled = configure(compiler="xla")
+    usual_history = train(AS_USUAL, splits, build(AS_USUAL), validates=False)
+    history = train(compiled, splits, build(compiled), validates=False)
     assert history == {name: pytest.approx(values, rel=1e-3) for name, values in usual_history.items()}
 
 

@@ -41,47 +41,28 @@ VALUES: dict[str, Any] = {
     "validation_samples": 20,
 }
 
+
+def of_training(batch: int = 16, seed: int = 3, **options: Any) -> dict[str, Any]:
+    return {"global_batch_size": batch, "seed": seed, **options}
+
+
 # What the data are, how they are asked for, and the digest of the batches.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "shuffled, wraps inside a batch": (IMAGES, {"global_batch_size": 16, "seed": 3}, "9ea8919f12cf2166"),
-    "another seed": (IMAGES, {"global_batch_size": 16, "seed": 4}, "76d7556443d62bec"),
-    "a batch of several passes": (IMAGES, {"global_batch_size": 128, "seed": 3}, "e9e5e0c2b6678f04"),
-    "a batch of one": (IMAGES, {"global_batch_size": 1, "seed": 3}, "250249e5673459a0"),
-    "gone on with in the first pass": (
-        IMAGES,
-        {"global_batch_size": 16, "seed": 3, "first_step": 2},
-        "b3ab5c5f0da3b301",
-    ),
-    "gone on with far away": (
-        IMAGES,
-        {"global_batch_size": 16, "seed": 3, "first_step": 1_000_003},
-        "b5ac427ebfe53287",
-    ),
-    "gone on with at the end of a pass": (
-        IMAGES,
-        {"global_batch_size": 25, "seed": 3, "first_step": 4},
-        "0ec8a8df6ec7e8cb",
-    ),
-    "in order": (
-        IMAGES | {"shuffled": False},
-        {"global_batch_size": 16, "seed": 3, "first_step": 5},
-        "472d9ee73576e7cb",
-    ),
-    "drawn": (IMAGES | {"drawn": True}, {"global_batch_size": 16, "seed": 3}, "b44fbf0d3e56660f"),
-    "crops and mirrors": (CROPPED, {"global_batch_size": 16, "seed": 3}, "a09baf830f33375e"),
-    "crops of a run gone on with": (CROPPED, {"global_batch_size": 16, "seed": 3, "first_step": 7}, "7757d5c4e21f0d17"),
-    "less the mean of each pixel": (
-        CROPPED | {"mean": "image"},
-        {"global_batch_size": 16, "seed": 3},
-        "83c60604ba532380",
-    ),
-    "less the mean of each channel": (
-        IMAGES | {"mean": "channel"},
-        {"global_batch_size": 16, "seed": 3},
-        "31d5465e38b2d182",
-    ),
-    "a pool": (IMAGES | {"train_samples": 1000}, {"global_batch_size": 64, "seed": 3}, "5219ef699ee3ca50"),
-    "values": (VALUES, {"global_batch_size": 10, "seed": 3}, "1f1b09ca171c9784"),
+    "shuffled, wraps inside a batch": (IMAGES, of_training(), "9ea8919f12cf2166"),
+    "another seed": (IMAGES, of_training(seed=4), "76d7556443d62bec"),
+    "a batch of several passes": (IMAGES, of_training(128), "e9e5e0c2b6678f04"),
+    "a batch of one": (IMAGES, of_training(1), "250249e5673459a0"),
+    "gone on with in the first pass": (IMAGES, of_training(first_step=2), "b3ab5c5f0da3b301"),
+    "gone on with far away": (IMAGES, of_training(first_step=1_000_003), "b5ac427ebfe53287"),
+    "gone on with at the end of a pass": (IMAGES, of_training(25, first_step=4), "0ec8a8df6ec7e8cb"),
+    "in order": (IMAGES | {"shuffled": False}, of_training(first_step=5), "472d9ee73576e7cb"),
+    "drawn": (IMAGES | {"drawn": True}, of_training(), "b44fbf0d3e56660f"),
+    "crops and mirrors": (CROPPED, of_training(), "a09baf830f33375e"),
+    "crops of a run gone on with": (CROPPED, of_training(first_step=7), "7757d5c4e21f0d17"),
+    "less the mean of each pixel": (CROPPED | {"mean": "image"}, of_training(), "83c60604ba532380"),
+    "less the mean of each channel": (IMAGES | {"mean": "channel"}, of_training(), "31d5465e38b2d182"),
+    "a pool": (IMAGES | {"train_samples": 1000}, of_training(64), "5219ef699ee3ca50"),
+    "values": (VALUES, of_training(10), "1f1b09ca171c9784"),
     "validation": (IMAGES, {"batch_size": 16}, "c41bbab0bde751f6"),
     "validation in one batch": (IMAGES, {"batch_size": 32}, "51b65a75169ee972"),
     "validation of the training samples": (CROPPED, {"batch_size": 16, "split": "train"}, "73bca88c9fc28338"),
@@ -160,15 +141,9 @@ def test_batches_of_synthetic_data_are_the_same() -> None:
     assert digest(iter(batches)) == "e9e12b88c25da32b"
 
 
-def test_every_training_batch_is_of_a_size_known_beforehand() -> None:
-    inputs, targets = build(IMAGES, {"global_batch_size": 16, "seed": 3}).element_spec
-    assert (inputs.shape.as_list(), targets.shape.as_list()) == ([16, 6, 6, 3], [16])
-    inputs, targets = build(IMAGES, {"batch_size": 16}).element_spec
-    assert (inputs.shape.as_list(), targets.shape.as_list()) == ([None, 6, 6, 3], [None])
-
-
-def test_a_validation_says_how_many_batches_it_has() -> None:
-    assert (
-        build(IMAGES, {"global_batch_size": 16, "seed": 3}).cardinality().numpy() < 0
-    )  # Keras: not known, or infinite
-    assert build(IMAGES, {"batch_size": 16}).cardinality().numpy() == 2
+def test_shapes_and_numbers_of_batches_are_known_beforehand() -> None:
+    training, validation = build(IMAGES, of_training()), build(IMAGES, {"batch_size": 16})
+    shapes = [[one.shape.as_list() for one in dataset.element_spec] for dataset in (training, validation)]
+    assert shapes == [[[16, 6, 6, 3], [16]], [[None, 6, 6, 3], [None]]]
+    assert training.cardinality().numpy() < 0  # Keras: not known, or infinite
+    assert validation.cardinality().numpy() == 2

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tfbench.backends.tensorflow.profiled_batches import holds_copy
-from tfbench.backends.tensorflow.step_calls import StepCalls
+from tfbench.backends.tensorflow.step_calls import StepCalls, holds_copy
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -44,22 +43,15 @@ def build_calls(device: Device, steps_per_execution: int = 1) -> StepCalls:
     return calls
 
 
-def test_phases_and_kerass_own_step_beside_them_end_when_their_result_is_read() -> None:
+def test_phases_and_kerass_own_step_beside_them_end_when_their_result_is_read_and_a_step_of_fit_does_not() -> None:
     device = Device()
-    calls = build_calls(device)
-    keras, num_steps = calls.keras_call(None, waits=True)
-    for call in (*map(calls.call, ("dispatch", "forward", "backward", "update")), calls.take_call(None), keras):
+    calls = build_calls(device, 10)
+    phases = map(calls.call, ("dispatch", "forward", "backward", "update"))
+    (keras, num_steps), (of_fit, _) = calls.keras_call(None, waits=True), calls.keras_call(None)
+    for call in (*phases, calls.take_call(None), keras, of_fit):
         call()
     assert device.reads == [["dispatch"], ["forward"], ["backward"], ["update"], ["take"], ["keras"]]
-    assert num_steps == 1
-
-
-def test_kerass_step_as_fit_runs_it_does_not_wait() -> None:
-    device = Device()
-    call, num_steps = build_calls(device, 10).keras_call(None)
-    call()
-    call()
-    assert (device.reads, device.queued, num_steps) == ([], ["keras", "keras"], 10)
+    assert (device.queued, num_steps) == (["keras"], 10)
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_the_table_fits_the_terminal(tfbench: Cli, store: Store, monkeypatch: py
         assert max(map(len, lines)) <= width
         (killed,) = [line for line in lines if "KILLED" in line and "666666666666" in line]
         made = datetime.datetime.fromtimestamp(OLD + 6)  # by the clock of whoever reads it
-        assert killed.startswith(f"{made:%Y-%m-%d} ")
+        assert killed.startswith(f"{made:%Y-%m-%d %H:%M} ")
 
 
 def test_a_store_without_runs_says_how_to_make_some(tfbench: Cli, in_tmp_path: Path) -> None:

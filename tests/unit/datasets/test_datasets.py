@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from tfbench.datasets import cifar10, sine
-from tfbench.datasets.sources import tfds_arrays
 from tfbench.datasets.sources.splits import Split, is_plausible
-from tfbench.errors import DatasetError, RecipeError
+from tfbench.errors import RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import build
@@ -71,37 +70,19 @@ def test_says_what_is_wrong_with_loaded_samples(
     assert is_plausible(split, SPEC) == problem
 
 
-def load(folder: object) -> None:
-    tfds_arrays.load("mnist", str(folder), splits=("train", "test"), host="https://data.example.org")
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path: object) -> None:
-    with pytest.raises(DatasetError, match=r"^data set mnist: the folder .*/absent does not exist\. Name the folder"):
-        load(f"{tmp_path}/absent")
-
-
-def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(tmp_path: object) -> None:
-    with pytest.raises(DatasetError) as caught:
-        load(tmp_path)
-    message = str(caught.value)
-    assert message.startswith(
-        f"data set mnist: not found in {tmp_path}/mnist/3.0.1, and it cannot be fetched: https://"
-    )
-    assert "--data-dir or TFBENCH_DATA_DIR" in message
-    assert message.endswith("--data synthetic.")
-
-
-def test_cifar10_is_whole_and_scaled_to_one_unless_told_otherwise() -> None:
-    spec = cifar10.describe(cifar10.Config())
-    assert (spec.input_shape, spec.stored_shape, spec.mirrors, spec.views) == ((32, 32, 3), None, False, 1)
-    assert (spec.input_scale, spec.mean) == (1 / 255, "none")
-
-
-def test_cifar10_as_cuda_convnet_sees_it() -> None:
-    config = cifar10.Config(crop=24, mirror=True, scaling="mean_image", views=9)
-    spec = cifar10.describe(config)
-    assert (spec.input_shape, spec.stored_shape, spec.mirrors, spec.views) == ((24, 24, 3), (32, 32, 3), True, 9)
-    assert (spec.input_scale, spec.mean) == (1.0, "image")
+@pytest.mark.parametrize(
+    ("options", "seen", "stored", "mean", "scale"),
+    [
+        ({}, (32, 32, 3), None, "none", 1 / 255),
+        ({"crop": 24, "mirror": True, "scaling": "mean_image", "views": 9}, (24, 24, 3), (32, 32, 3), "image", 1.0),
+    ],
+)
+def test_cifar10_is_whole_and_scaled_to_one_unless_told_otherwise(
+    options: dict[str, Any], seen: Any, stored: Any, mean: str, scale: float
+) -> None:
+    spec = cifar10.describe(cifar10.Config(**options))
+    assert (spec.input_shape, spec.stored_shape, spec.mean, spec.input_scale) == (seen, stored, mean, scale)
+    assert (spec.mirrors, spec.views) == (options.get("mirror", False), options.get("views", 1))
 
 
 @pytest.mark.parametrize(

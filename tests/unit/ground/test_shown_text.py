@@ -20,7 +20,7 @@ from rich.console import Console
 from builders import build_environment, build_recipe, build_request
 from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.cli._streams import CleanStream
 from tfbench.errors import TrackingError
 from tfbench.records.machine import Environment
@@ -227,7 +227,7 @@ def test_titles_and_reasons_keep_to_their_lines(tfbench: Cli, evil_store: Store)
 
 def test_no_console_shows_what_a_terminal_obeys() -> None:
     result = dataclasses.replace(build_evil_result(0), exit=RunExit(status="FAILED", reason=EVIL))
-    summary = summarize(result, warmup_steps=0)
+    summary = summarize_run(result)
     file = io.StringIO()
 
     def console() -> Console:  # one for each, since early versions of rich allow one live display a console
@@ -261,6 +261,6 @@ def test_a_title_is_no_link_in_mlflow_s_description() -> None:
     plain = build_sized_result(0)
     request = build_request(recipe=build_recipe(recipe={"title": "[x](javascript:1)<img>"}))
     result = dataclasses.replace(plain, request=request, notes=("![x](http://tracker)",))
-    shown = fields.describe(result, summarize(result, warmup_steps=0))
+    shown = fields.describe(result, summarize_run(result))
     assert r"**[x\](javascript:1)&lt;img>**" in shown
     assert "](http://tracker)" not in shown.replace(r"\](", "")

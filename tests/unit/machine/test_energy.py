@@ -2,13 +2,14 @@
 
 import errno
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pynvml
 import pytest
 
-from fake_power import Card, Clock, FakeNvml, RaplTree, install_nvml
+from fake_power import ANSWERS, Card, Clock, FakeNvml, RaplTree, install_nvml
 from tfbench.analysis.run.machine_warnings import CLOCK_REASONS
 from tfbench.machine.energy import EnergyMeter, addresses_in_use, find_energy_sources
 from tfbench.machine.gpu_state import WatchedGpu
@@ -24,6 +25,12 @@ def tree(tmp_path: Path) -> RaplTree:
     return RaplTree(tmp_path)
 
 
+def meter_of(monkeypatch: pytest.MonkeyPatch, root: Path, *cards: Card, **options: Any) -> EnergyMeter:
+    """Builds a meter of some GPUs of a machine without other counters."""
+    install_nvml(monkeypatch, FakeNvml(Clock(), *cards, **options))
+    return EnergyMeter([card.address for card in cards], root)
+
+
 def add_server(tree: RaplTree) -> None:
     """Two packages with cores and memory; and the whole platform, and a package once more."""
     for number in (0, 1):
@@ -36,104 +43,79 @@ def add_server(tree: RaplTree) -> None:
 
 def test_packages_and_their_memory_are_read_and_nothing_within_them_or_around_them(tree: RaplTree) -> None:
     add_server(tree)
-    with EnergyMeter((), tree.root) as meter:
-        reading = meter.read("steady")
+    meter = EnergyMeter((), tree.root)
+    reading = meter.read("steady")
+    assert reading.moment == "steady"
     assert reading.joules == pytest.approx(
         {"package-0": 1000.0, "package-0 dram": 50.0, "package-1": 2000.0, "package-1 dram": 100.0}
     )
-    assert reading.moment == "steady"
-    assert [(source.name, source.part, source.range_joules) for source in meter.sources.sources] == [
-        ("package-0", "package", pytest.approx(262_143.0)),
-        ("package-0 dram", "dram", pytest.approx(262_143.0)),
-        ("package-1", "package", pytest.approx(262_143.0)),
-        ("package-1 dram", "dram", pytest.approx(262_143.0)),
-    ]
+    parts = [(source.name, source.part) for source in meter.sources.sources]
+    assert parts == [(name, "dram" if name.endswith("dram") else "package") for name in reading.joules]
+    assert [source.range_joules for source in meter.sources.sources] == [pytest.approx(262_143.0)] * 4
     assert meter.sources.problems == ()
 
 
-def test_an_amd_processor_has_a_package_without_memory(tree: RaplTree) -> None:
-    tree.add("intel-rapl:0", "package-0", 12.5)
-    tree.add("intel-rapl:0:0", "core", 3.0)
-    zones, problems = open_zones(tree.root)
-    assert [(zone.source.name, zone.read()) for zone in zones] == [("package-0", pytest.approx(12.5))]
-    assert problems == ""
-
-
-def test_a_counter_that_only_root_may_read_is_told_with_what_to_do(
-    tree: RaplTree, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_server(tree)
-    read = Path.read_text
-
-    def refuse(path: Path, *arguments: str, **options: str) -> str:
-        if path.name == "energy_uj":
-            raise PermissionError(13, "Permission denied", str(path))
-        return read(path, *arguments, **options)
-
-    monkeypatch.setattr(Path, "read_text", refuse)
-    with EnergyMeter((), tree.root) as meter:
-        assert meter.sources.sources == ()
-        assert not meter.watches
-    (problem,) = meter.sources.problems
-    assert problem == (
-        f"processors: {tree.root}/sys/class/powercap/intel-rapl:0/energy_uj: permission denied: only root may read it "
-        f"(CVE-2020-8694). `sudo chmod a+r {tree.root}/sys/class/powercap/intel-rapl:*/energy_uj` allows it to all "
-        "until the machine starts again"
-    )
-
-
 @pytest.mark.parametrize(
-    ("error", "told"),
-    [(errno.EACCES, "permission denied: only root may read it"), (errno.EIO, "Input/output error")],
+    ("zone", "error", "told"),
+    [
+        ("intel-rapl:0", errno.EACCES, "permission denied: only root may read it (CVE-2020-8694). `sudo chmod a+r "),
+        ("intel-rapl:1", errno.EACCES, "permission denied: only root may read it (CVE-2020-8694). `sudo chmod a+r "),
+        ("intel-rapl:1", errno.EIO, "Input/output error"),
+    ],
 )
 def test_a_package_that_cannot_be_read_leaves_none_of_the_others_and_is_told(
-    error: int, told: str, tree: RaplTree, monkeypatch: pytest.MonkeyPatch
+    zone: str, error: int, told: str, tree: RaplTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_server(tree)
     read = Path.read_text
 
     def refuse(path: Path, *arguments: str, **options: str) -> str:
-        if path.parent.name == "intel-rapl:1" and path.name == "energy_uj":
+        if path.parent.name == zone and path.name == "energy_uj":
             raise OSError(error, os.strerror(error), str(path))
         return read(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "read_text", refuse)
     zones, problem = open_zones(tree.root)
     assert zones == []
-    assert problem.startswith(f"processors: {tree.root}/sys/class/powercap/intel-rapl:1/energy_uj: {told}")
+    assert problem.startswith(f"processors: {tree.root}/sys/class/powercap/{zone}/energy_uj: {told}")
 
 
 def test_a_machine_without_counters_is_told_as_such(tmp_path: Path) -> None:
-    with EnergyMeter((), tmp_path) as meter:
-        assert meter.sources.sources == ()
-        assert meter.read("steady").joules == {}
+    meter = EnergyMeter((), tmp_path)
+    assert (meter.sources.sources, meter.read("steady").joules, meter.watches) == ((), {}, False)
     (problem,) = meter.sources.problems
     assert problem.startswith(f"processors: {tmp_path}/sys/class/powercap has no counters of energy (RAPL): a virtual")
 
 
 def test_a_counter_that_vanishes_is_missing_from_the_reading(tree: RaplTree) -> None:
     first, second = tree.add("intel-rapl:0", "package-0", 1.0), tree.add("intel-rapl:1", "package-1", 2.0)
-    with EnergyMeter((), tree.root) as meter:
-        first.unlink()
-        assert meter.read("end").joules == {"package-1": 2.0}
-        second.write_text("no number\n", encoding="ascii")
-        assert meter.read("end").joules == {}
+    meter = EnergyMeter((), tree.root)
+    first.unlink()
+    assert meter.read("end").joules == {"package-1": 2.0}
+    second.write_text("no number\n", encoding="ascii")
+    assert meter.read("end").joules == {}
 
 
-def test_gpus_in_use_are_found_by_their_addresses_whatever_is_visible() -> None:
-    # As CUDA_VISIBLE_DEVICES=1,0 shows them.
-    assert addresses_in_use(["gpu:0", "gpu:1"], [SECOND, FIRST]) == {"gpu:0": SECOND, "gpu:1": FIRST}
-    # The others are hidden from a process.
-    assert addresses_in_use(["gpu:1"], [FIRST]) == {"gpu:1": FIRST}
-    assert addresses_in_use(["gpu:1", "gpu:3"], [SECOND, FIRST]) == {"gpu:1": SECOND, "gpu:3": FIRST}
-    assert addresses_in_use(["cpu:0", "cpu:1"], []) == {}
-    assert addresses_in_use(["gpu:0"], []) == {"gpu:0": ""}
+@pytest.mark.parametrize(
+    ("used", "visible", "found"),
+    [
+        (["gpu:0", "gpu:1"], [SECOND, FIRST], {"gpu:0": SECOND, "gpu:1": FIRST}),  # as CUDA_VISIBLE_DEVICES=1,0 has it
+        (["gpu:1"], [FIRST], {"gpu:1": FIRST}),  # the others are hidden from a process
+        (["gpu:1", "gpu:3"], [SECOND, FIRST], {"gpu:1": SECOND, "gpu:3": FIRST}),
+        (["cpu:0", "cpu:1"], [], {}),
+        (["gpu:0"], [], {"gpu:0": ""}),
+    ],
+)
+def test_gpus_in_use_are_found_by_their_addresses_whatever_is_visible(
+    used: list[str], visible: list[str], found: dict[str, str]
+) -> None:
+    assert addresses_in_use(used, visible) == found
 
 
 def test_only_the_gpus_in_use_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     clock = Clock()
     driver = install_nvml(monkeypatch, FakeNvml(clock, Card(FIRST), Card(SECOND, watts=10.0, counted_before=0.0)))
-    with EnergyMeter([SECOND], tmp_path) as meter:
+    with closing(EnergyMeter([SECOND], tmp_path)) as meter:
         before = meter.read("steady")
         clock.seconds += 60
         after = meter.read("end")
@@ -147,9 +129,7 @@ def test_only_the_gpus_in_use_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_all_that_the_driver_says_of_a_gpu_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     card = Card(FIRST, reasons=0x24, limit_watts=500.0, ecc_errors=3, pids=(1, 4242))
-    install_nvml(monkeypatch, FakeNvml(Clock(), card))
-    with EnergyMeter([FIRST], tmp_path) as meter:
-        state = meter.look()
+    state = meter_of(monkeypatch, tmp_path, card).look()
     assert state.gpus == {
         FIRST: GpuState(
             clock_mhz=1980.0,
@@ -164,33 +144,22 @@ def test_all_that_the_driver_says_of_a_gpu_is_seen(monkeypatch: pytest.MonkeyPat
     assert state.joules == {FIRST: pytest.approx(25_000.0)}
 
 
-def test_what_a_gpu_does_not_support_is_not_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    refused = (
-        "nvmlDeviceGetTotalEnergyConsumption",
+@pytest.mark.parametrize("how", ["refused", "lacks"])
+def test_what_a_gpu_or_the_bindings_do_not_support_is_not_known(
+    how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    functions = (
+        "nvmlDeviceGetMigMode",
         "nvmlDeviceGetCurrentClocksEventReasons",
         "nvmlDeviceGetTotalEccErrors",
         "nvmlDeviceGetPowerManagementDefaultLimit",
         "nvmlDeviceGetComputeRunningProcesses",
     )
-    install_nvml(monkeypatch, FakeNvml(Clock(), Card(FIRST, refused=refused, reasons=0x8)))
-    with EnergyMeter([FIRST], tmp_path) as meter:
-        state = meter.look()
-    assert state.joules == {}
+    refused = functions if how == "refused" else ()
+    lacks = functions if how == "lacks" else ()
+    state = meter_of(monkeypatch, tmp_path, Card(FIRST, refused=refused, reasons=0x8), lacks=lacks).look()
     assert state.gpus[FIRST].ecc_errors is state.gpus[FIRST].num_other_processes is None
     assert state.gpus[FIRST].clock_reasons == 0x8  # by the name that older drivers have for it
-    assert meter.sources.sources == ()
-    assert meter.watches
-    assert meter.sources.problems[0] == f"GPU {FIRST}: the driver does not count its energy (Not Supported)"
-
-
-def test_bindings_that_lack_a_function_are_those_of_a_gpu_that_does_not_support_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delattr(FakeNvml, "nvmlDeviceGetCurrentClocksEventReasons")
-    monkeypatch.delattr(FakeNvml, "nvmlDeviceGetMigMode")
-    install_nvml(monkeypatch, FakeNvml(Clock(), Card(FIRST, reasons=0x40)))
-    with EnergyMeter([FIRST], tmp_path) as meter:
-        assert meter.look().gpus[FIRST].clock_reasons == 0x40
 
 
 def test_a_driver_that_is_older_than_the_bindings_does_not_say_what_it_does_not_know(
@@ -210,46 +179,44 @@ def test_a_driver_that_is_older_than_the_bindings_does_not_say_what_it_does_not_
 
 
 def test_the_stand_in_has_the_names_and_values_of_the_real_bindings() -> None:
-    names = [name for name in dir(FakeNvml) if name.lower().startswith("nvml")]
-    newer = {"NVMLLibraryMismatchError"}
-    assert {name for name in names if not hasattr(pynvml, name)} <= newer
-    assert {name: getattr(FakeNvml, name) for name in names if name.startswith("NVML_")} == {
-        name: getattr(pynvml, name) for name in names if name.startswith("NVML_")
-    }
+    functions = [name for name in dir(FakeNvml) if name.startswith("nvml")]
+    assert [name for name in (*functions, *ANSWERS) if not hasattr(pynvml, name)] == []
+    constants = [name for name in dir(FakeNvml) if name.startswith("NVML_")]
+    assert [getattr(FakeNvml, name) for name in constants] == [getattr(pynvml, name) for name in constants]
     reasons = ("HwSlowdown", "SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown", "SwPowerCap")
     assert list(CLOCK_REASONS) == [getattr(pynvml, f"nvmlClocksEventReason{name}") for name in reasons]
 
 
 def test_a_gpu_that_falls_off_the_bus_is_missing_from_then_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lost, kept = Card(FIRST), Card(SECOND)
-    install_nvml(monkeypatch, FakeNvml(Clock(), lost, kept))
-    with EnergyMeter([FIRST, SECOND], tmp_path) as meter:
-        assert meter.look().gpus.keys() == {FIRST, SECOND}
-        lost.is_lost = True
-        state = meter.look()
+    meter = meter_of(monkeypatch, tmp_path, lost, kept)
+    assert meter.look().gpus.keys() == {FIRST, SECOND}
+    lost.is_lost = True
+    state = meter.look()
     assert state.gpus.keys() == state.joules.keys() == {SECOND}
 
 
-def test_the_counter_of_a_divided_gpu_is_not_a_run_s_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    install_nvml(monkeypatch, FakeNvml(Clock(), Card(FIRST, is_divided=True)))
-    with EnergyMeter([FIRST], tmp_path) as meter:
-        assert meter.read("steady").joules == {}
-    assert meter.sources.problems[0] == (f"GPU {FIRST}: it is divided (MIG), and its counter is of all parts together")
-
-
 @pytest.mark.parametrize(
-    ("addresses", "problem"),
+    ("address", "card", "problem"),
     [
-        ([FIRST], f"GPU {FIRST}: the driver does not know it: Not Found"),
-        ([""], "GPUs: CUDA does not tell which of the machine's GPUs are in use"),
+        (FIRST, Card(SECOND), f"GPU {FIRST}: the driver does not know it: Not Found"),
+        ("", Card(SECOND), "GPUs: CUDA does not tell which of the machine's GPUs are in use"),
+        (FIRST, Card(FIRST, is_divided=True), f"GPU {FIRST}: it is divided (MIG), and its counter is of all parts"),
+        (
+            FIRST,
+            Card(FIRST, refused=("nvmlDeviceGetTotalEnergyConsumption",)),
+            f"GPU {FIRST}: the driver does not count its energy (Not Supported)",
+        ),
     ],
 )
-def test_a_gpu_that_cannot_be_found_is_told(
-    addresses: list[str], problem: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_gpu_whose_energy_is_not_counted_is_told(
+    address: str, card: Card, problem: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    driver = install_nvml(monkeypatch, FakeNvml(Clock(), Card(SECOND)))
-    with EnergyMeter(addresses, tmp_path) as meter:
-        assert meter.sources.problems[0] == problem
+    driver = install_nvml(monkeypatch, FakeNvml(Clock(), card))
+    with closing(EnergyMeter([address], tmp_path)) as meter:
+        assert meter.sources.problems[0].startswith(problem)
+        assert (meter.sources.sources, meter.read("steady").joules) == ((), {})
+        assert meter.watches == (card.address == address)  # what it does is seen all the same
     assert driver.open == 0
 
 
@@ -263,6 +230,6 @@ def test_without_a_driver_a_run_on_a_cpu_asks_for_none_and_one_on_a_gpu_is_told(
 
 
 def test_this_machine_is_asked_without_an_error() -> None:
-    with EnergyMeter(()) as meter:
-        assert meter.sources.sources or meter.sources.problems
-        assert meter.read("steady").joules.keys() <= {source.name for source in meter.sources.sources}
+    meter = EnergyMeter(())
+    assert meter.sources.sources or meter.sources.problems
+    assert meter.read("steady").joules.keys() <= {source.name for source in meter.sources.sources}

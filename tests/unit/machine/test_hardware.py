@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tfbench.machine import hardware
+from tfbench.machine.usage import control_group_folders, read_throttled_seconds
 
 CPUINFO = (
     "processor\t: 0\nmodel name\t: Example CPU 3000\nphysical id\t: 0\n\n"
@@ -28,83 +31,100 @@ def cpu_files(name: str, values: list[str]) -> dict[str, str]:
     return {f"sys/devices/system/cpu/cpu{index}/{name}": value for index, value in enumerate(values)}
 
 
-def test_names_the_processor(tmp_path: Path) -> None:
-    assert hardware.cpu_model(write(tmp_path, {"proc/cpuinfo": CPUINFO})) == "Example CPU 3000"
+PACKAGES, GOVERNORS = "topology/physical_package_id", "cpufreq/scaling_governor"
+GROUPED, IS_GROUPED = "proc/self/autogroup", "proc/sys/kernel/sched_autogroup_enabled"
+
+
+@pytest.mark.parametrize(
+    ("read", "files", "expected"),
+    [
+        (hardware.cpu_model, {"proc/cpuinfo": CPUINFO}, "Example CPU 3000"),
+        (hardware.count_sockets, cpu_files(PACKAGES, ["0", "0", "1", "1"]), 2),
+        (hardware.count_sockets, {"proc/cpuinfo": CPUINFO}, 2),
+        (hardware.count_sockets, cpu_files(PACKAGES, ["-1", "-1"]) | {"proc/cpuinfo": CPUINFO}, 2),
+        (hardware.count_sockets, {"proc/cpuinfo": "processor : 0"}, None),
+        (hardware.read_governor, cpu_files(GOVERNORS, ["performance"] * 4), "performance"),
+        (hardware.read_governor, cpu_files(GOVERNORS, ["powersave", "performance"]), "performance, powersave"),
+        (hardware.read_governor, {}, None),
+        (hardware.read_autogroup_niceness, {GROUPED: "/autogroup-123 nice 5", IS_GROUPED: "1"}, 5),
+        (hardware.read_autogroup_niceness, {GROUPED: "/autogroup-123 nice -3"}, -3),
+        (hardware.read_autogroup_niceness, {GROUPED: "/autogroup-123 nice 5", IS_GROUPED: "0"}, None),
+        (hardware.read_autogroup_niceness, {GROUPED: ""}, None),
+        (hardware.read_autogroup_niceness, {}, None),
+    ],
+)
+def test_the_machine_is_read_from_what_the_kernel_shows(
+    tmp_path: Path, read: Callable[[Path], Any], files: dict[str, str], expected: Any
+) -> None:
+    assert read(write(tmp_path, files)) == expected
+
+
+V1_QUOTA, V1_PERIOD, V1_LIMIT = "cpu.cfs_quota_us", "cpu.cfs_period_us", "memory.limit_in_bytes"
+GIBIBYTE, HUGE = str(2**30), "9223372036854771712"
+
+
+@pytest.mark.parametrize(
+    ("read", "groups", "files", "expected"),
+    [
+        (hardware.read_quota_cores, "0::/a/b", {"a/b/cpu.max": "150000 100000"}, 1.5),
+        # The group around it allows less.
+        (hardware.read_quota_cores, "0::/a/b", {"a/b/cpu.max": "400000 100000", "a/cpu.max": "100000 50000"}, 2.0),
+        (hardware.read_quota_cores, "0::/a", {"a/cpu.max": "max 100000"}, None),
+        # A container sees its own group at the root, under the host's path.
+        (hardware.read_quota_cores, "0::/host/docker/1", {"cpu.max": "50000 100000"}, 0.5),
+        (
+            hardware.read_quota_cores,
+            "4:cpu,cpuacct:/a",
+            {f"cpu,cpuacct/a/{V1_QUOTA}": "300000", f"cpu,cpuacct/a/{V1_PERIOD}": "100000"},
+            3.0,
+        ),
+        (hardware.read_quota_cores, "1:cpu:/", {f"cpu/{V1_QUOTA}": "-1", f"cpu/{V1_PERIOD}": "100000"}, None),
+        (hardware.read_quota_cores, "", {}, None),
+        (hardware.read_memory_limit, "0::/a/b", {"a/b/memory.max": GIBIBYTE}, 2**30),
+        (hardware.read_memory_limit, "0::/a/b", {"a/b/memory.max": "max", "a/memory.max": GIBIBYTE}, 2**30),
+        (hardware.read_memory_limit, "0::/a", {"a/memory.max": GIBIBYTE, "a/memory.high": "805306368"}, 3 * 2**28),
+        (
+            hardware.read_memory_limit,
+            "7:memory:/a\n4:cpu,cpuacct:/b",
+            {f"memory/a/{V1_LIMIT}": GIBIBYTE, f"memory/{V1_LIMIT}": HUGE},
+            2**30,
+        ),
+        (hardware.read_memory_limit, "7:memory:/", {f"memory/{V1_LIMIT}": HUGE}, None),
+        (hardware.read_memory_limit, "", {}, None),
+        (hardware.read_cpuset, "0::/a/b", {"a/b/cpuset.cpus": "", "a/b/cpuset.cpus.effective": "0-3"}, "0-3"),
+        (hardware.read_cpuset, "0::/a/b", {"a/cpuset.cpus.effective": "0-3,8"}, "0-3,8"),
+        (hardware.read_cpuset, "3:cpuset:/a", {"cpuset/a/cpuset.cpus": "4-5"}, "4-5"),
+        (hardware.read_cpuset, "0::/a", {}, None),
+        (read_throttled_seconds, "0::/a", {"a/cpu.stat": "nr_throttled 3\nthrottled_usec 2500000"}, 2.5),
+        (read_throttled_seconds, "4:cpu,cpuacct:/a", {"cpu/a/cpu.stat": "throttled_time 2500000000"}, 2.5),
+        (read_throttled_seconds, "0::/../elsewhere", {"cpu.stat": "throttled_usec 1000"}, 0.001),
+        (read_throttled_seconds, "0::/", {"cpu.stat": "usage_usec 7"}, None),
+        (read_throttled_seconds, "0::/a", {"a/cpu.stat": "throttled_usec 0"}, 0.0),  # a group without a quota
+        (read_throttled_seconds, "3:memory:/a", {"memory/a/cpu.stat": "throttled_usec 7"}, None),
+        (
+            read_throttled_seconds,
+            "0::/a/b",
+            {"a/b/cpu.stat": "throttled_usec 0", "a/cpu.stat": "throttled_usec 3000000"},
+            3.0,
+        ),
+        (read_throttled_seconds, "", {}, None),
+    ],
+)
+def test_limits_are_those_of_the_control_groups(
+    tmp_path: Path, read: Callable[[Path], Any], groups: str, files: dict[str, str], expected: Any
+) -> None:
+    below = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    assert read(write(tmp_path, below | ({"proc/self/cgroup": groups} if groups else {}))) == expected
+
+
+def test_control_groups_come_innermost_first(tmp_path: Path) -> None:
+    write(tmp_path, {"proc/self/cgroup": "0::/a/b", "sys/fs/cgroup/a/b/cpu.stat": ""})
+    names = [str(folder.relative_to(tmp_path)) for folder in control_group_folders(tmp_path)]
+    assert names == ["sys/fs/cgroup/a/b", "sys/fs/cgroup/a", "sys/fs/cgroup"]
 
 
 def test_a_processor_without_a_name_is_called_by_its_kind(tmp_path: Path) -> None:
     assert hardware.cpu_model(tmp_path)
-
-
-def test_counts_sockets_by_the_packages_of_the_cores(tmp_path: Path) -> None:
-    files = cpu_files("topology/physical_package_id", ["0", "0", "1", "1"])
-    assert hardware.count_sockets(write(tmp_path, files)) == 2
-
-
-@pytest.mark.parametrize("packages", [[], ["-1", "-1"]])
-def test_counts_sockets_from_cpuinfo_where_the_cores_do_not_say(tmp_path: Path, packages: list[str]) -> None:
-    files = cpu_files("topology/physical_package_id", packages) | {"proc/cpuinfo": CPUINFO}
-    assert hardware.count_sockets(write(tmp_path, files)) == 2
-
-
-def test_a_kernel_that_names_no_package_leaves_the_sockets_unknown(tmp_path: Path) -> None:
-    assert hardware.count_sockets(write(tmp_path, {"proc/cpuinfo": "processor : 0"})) is None
-
-
-def test_the_governor_is_named_once_where_all_cores_have_the_same(tmp_path: Path) -> None:
-    files = cpu_files("cpufreq/scaling_governor", ["performance"] * 4)
-    assert hardware.read_governor(write(tmp_path, files)) == "performance"
-
-
-def test_every_governor_is_named_where_cores_differ(tmp_path: Path) -> None:
-    files = cpu_files("cpufreq/scaling_governor", ["powersave", "performance", "powersave"])
-    assert hardware.read_governor(write(tmp_path, files)) == "performance, powersave"
-
-
-def test_a_virtual_machine_without_clock_control_has_no_governor(tmp_path: Path) -> None:
-    assert hardware.read_governor(tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    ("files", "cores"),
-    [
-        ({"proc/self/cgroup": "0::/a/b", "sys/fs/cgroup/a/b/cpu.max": "150000 100000"}, 1.5),
-        (  # the group around it allows less
-            {
-                "proc/self/cgroup": "0::/a/b",
-                "sys/fs/cgroup/a/b/cpu.max": "400000 100000",
-                "sys/fs/cgroup/a/cpu.max": "100000 50000",
-            },
-            2.0,
-        ),
-        ({"proc/self/cgroup": "0::/a", "sys/fs/cgroup/a/cpu.max": "max 100000"}, None),
-        (  # a container sees its own group at the root, under the host's path
-            {"proc/self/cgroup": "0::/host/docker/1", "sys/fs/cgroup/cpu.max": "50000 100000"},
-            0.5,
-        ),
-        (
-            {
-                "proc/self/cgroup": "4:cpu,cpuacct:/a",
-                "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us": "300000",
-                "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": "100000",
-            },
-            3.0,
-        ),
-        (
-            {
-                "proc/self/cgroup": "1:cpu:/",
-                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1",
-                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
-            },
-            None,
-        ),
-        ({}, None),
-    ],
-)
-def test_the_smallest_quota_of_the_control_groups_holds(
-    tmp_path: Path, files: dict[str, str], cores: float | None
-) -> None:
-    assert hardware.read_quota_cores(write(tmp_path, files)) == cores
 
 
 # Prints what is read of a process with another priority.
@@ -144,87 +164,3 @@ def test_the_policy_has_the_kernel_s_name(tmp_path: Path, monkeypatch: pytest.Mo
     assert hardware.read_policy() == "SCHED_FIFO 10"
     monkeypatch.setattr(os, "sched_getscheduler", lambda pid: 7)
     assert hardware.read_policy() == "policy 7"
-
-
-@pytest.mark.parametrize(
-    ("files", "niceness"),
-    [
-        ({"proc/self/autogroup": "/autogroup-123 nice 5", "proc/sys/kernel/sched_autogroup_enabled": "1"}, 5),
-        ({"proc/self/autogroup": "/autogroup-123 nice -3"}, -3),
-        ({"proc/self/autogroup": "/autogroup-123 nice 5", "proc/sys/kernel/sched_autogroup_enabled": "0"}, None),
-        ({"proc/self/autogroup": ""}, None),
-        ({}, None),
-    ],
-)
-def test_the_niceness_of_a_session_counts_where_the_kernel_groups_by_session(
-    tmp_path: Path, files: dict[str, str], niceness: int | None
-) -> None:
-    assert hardware.read_autogroup_niceness(write(tmp_path, files)) == niceness
-
-
-@pytest.mark.parametrize(
-    ("files", "limit"),
-    [
-        ({"proc/self/cgroup": "0::/a/b", "sys/fs/cgroup/a/b/memory.max": "1073741824"}, 2**30),
-        (  # the group around it allows less
-            {
-                "proc/self/cgroup": "0::/a/b",
-                "sys/fs/cgroup/a/b/memory.max": "max",
-                "sys/fs/cgroup/a/memory.max": "536870912",
-            },
-            2**29,
-        ),
-        (
-            {
-                "proc/self/cgroup": "0::/a",
-                "sys/fs/cgroup/a/memory.max": "1073741824",
-                "sys/fs/cgroup/a/memory.high": "805306368",
-            },
-            3 * 2**28,
-        ),
-        ({"proc/self/cgroup": "0::/a", "sys/fs/cgroup/a/memory.max": "max"}, None),
-        ({"proc/self/cgroup": "0::/host/docker/1", "sys/fs/cgroup/memory.max": "1073741824"}, 2**30),
-        (
-            {
-                "proc/self/cgroup": "7:memory:/a\n4:cpu,cpuacct:/b",
-                "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "1073741824",
-                "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
-            },
-            2**30,
-        ),
-        (
-            {
-                "proc/self/cgroup": "7:memory:/",
-                "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
-            },
-            None,
-        ),
-        ({}, None),
-    ],
-)
-def test_the_smallest_memory_limit_of_the_control_groups_holds(
-    tmp_path: Path, files: dict[str, str], limit: int | None
-) -> None:
-    assert hardware.read_memory_limit(write(tmp_path, files)) == limit
-
-
-@pytest.mark.parametrize(
-    ("files", "cores"),
-    [
-        (
-            {
-                "proc/self/cgroup": "0::/a/b",
-                "sys/fs/cgroup/a/b/cpuset.cpus": "",
-                "sys/fs/cgroup/a/b/cpuset.cpus.effective": "0-3",
-            },
-            "0-3",
-        ),
-        ({"proc/self/cgroup": "0::/a/b", "sys/fs/cgroup/a/cpuset.cpus.effective": "0-3,8"}, "0-3,8"),
-        ({"proc/self/cgroup": "3:cpuset:/a", "sys/fs/cgroup/cpuset/a/cpuset.cpus": "4-5"}, "4-5"),
-        ({"proc/self/cgroup": "0::/a"}, None),
-    ],
-)
-def test_the_cores_of_the_control_group_are_those_in_effect(
-    tmp_path: Path, files: dict[str, str], cores: str | None
-) -> None:
-    assert hardware.read_cpuset(write(tmp_path, files)) == cores

@@ -1,17 +1,12 @@
 """A package imported without what it would bring along."""
 
-import dataclasses
 import gc
 import sys
 from pathlib import Path
 
 import pytest
 
-from builders import build_recipe
-from tfbench.errors import MeasurementError
 from tfbench.machine.lean_import import import_without
-from tfbench.recipe.sections import Recipe
-from tfbench.worker import process_settings
 
 _PACKAGE = """
 try:
@@ -44,36 +39,6 @@ def test_an_import_that_fails_hides_nothing() -> None:
     with pytest.raises(ZeroDivisionError):
         import_without("broken", ("picture_maker",))
     assert "picture_maker" not in sys.modules
-
-
-def with_own(part: str) -> Recipe:
-    """Builds a recipe whose model, or data set, is a function of the user's own."""
-    recipe = build_recipe()
-    own = dataclasses.replace(getattr(recipe, part), name="mine:make", options={})
-    return dataclasses.replace(recipe, **{part: own})
-
-
-@pytest.mark.parametrize(
-    ("recipe", "is_lean"), [(build_recipe(), True), (with_own("model"), False), (with_own("dataset"), False)]
-)
-def test_code_of_the_users_own_finds_keras_as_it_is_elsewhere(
-    recipe: Recipe, is_lean: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left_out: list[str] = []
-    monkeypatch.setattr(process_settings, "import_without", lambda name, others: left_out.extend(others))
-    process_settings.import_keras(recipe)
-    assert ("pandas" in left_out) is is_lean
-
-
-@pytest.mark.parametrize(("backend", "is_left_out"), [("torch", True), ("jax", False)])
-def test_another_back_end_is_left_out_and_the_own_one_is_not(
-    backend: str, is_left_out: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left_out: list[str] = []
-    monkeypatch.setattr(process_settings, "import_without", lambda name, others: left_out.extend(others))
-    with pytest.raises(MeasurementError):  # Keras is here already, with TensorFlow
-        process_settings.import_keras(build_recipe(training={"backend": backend}))
-    assert ("jax" in left_out) is is_left_out
 
 
 @pytest.mark.parametrize("is_on", [True, False])

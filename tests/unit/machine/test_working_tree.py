@@ -20,12 +20,10 @@ def git(*arguments: str, folder: Path) -> str:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def make_tree(folder: Path, *options: str) -> str:
-    """Commits two files; returns the commit."""
-    folder.mkdir(exist_ok=True)
-    git("init", "--quiet", *options, folder=folder)
-    for name in ("a.txt", "b.txt"):
-        (folder / name).write_text("one\n", encoding="utf-8")
+def make_tree(folder: Path) -> str:
+    """Commits a file; returns the commit."""
+    git("init", "--quiet", folder=folder)
+    (folder / "a.txt").write_text("one\n", encoding="utf-8")
     git("add", ".", folder=folder)
     git("commit", "--quiet", "--message", "one", folder=folder)
     return git("rev-parse", "HEAD", folder=folder)
@@ -56,26 +54,6 @@ def test_a_repository_without_files_has_a_commit_alone(in_tmp_path: Path, monkey
     commit = make_tree(in_tmp_path)
     monkeypatch.chdir(in_tmp_path / ".git")
     assert working_tree.read_commit() == (commit, None)
-
-
-def test_another_work_tree_a_split_index_longer_hashes_and_ignored_modes_are_read(
-    in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit = make_tree(in_tmp_path / "one")
-    git("worktree", "add", "--quiet", "--detach", "../two", folder=in_tmp_path / "one")
-    git("update-index", "--split-index", folder=in_tmp_path / "two")
-    monkeypatch.chdir(in_tmp_path / "two")
-    assert working_tree.read_commit() == (commit, False)
-    (in_tmp_path / "two" / "b.txt").unlink()
-    assert working_tree.read_commit() == (commit, True)
-
-    commit = make_tree(in_tmp_path / "long", "--object-format=sha256")
-    monkeypatch.chdir(in_tmp_path / "long")
-    assert (len(commit), *working_tree.read_commit()) == (64, commit, False)
-    (in_tmp_path / "long" / "a.txt").chmod(0o755)
-    assert working_tree.read_commit() == (commit, True)
-    git("config", "core.fileMode", "false", folder=Path.cwd())  # as on a file system that has no modes
-    assert working_tree.read_commit() == (commit, False)
 
 
 def test_no_hook_or_monitor_of_a_tree_is_run(in_tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import pytest
@@ -43,9 +43,7 @@ def count(layer: Callable[..., Any], *shapes: tuple[int | None, ...]) -> int | N
         (layers.SimpleRNN(100), (28, 4), 28 * (4 * 100 + 100 * 100)),
         (layers.LSTM(5, return_sequences=True), (10, 5), 10 * 4 * (5 * 5 + 5 * 5)),
         (layers.GRU(3), (7, 2), 7 * 3 * (2 * 3 + 3 * 3)),
-        (layers.RNN([layers.LSTMCell(3), layers.GRUCell(2)]), (5, 4), 5 * (4 * (12 + 9) + 3 * (6 + 4))),
         (layers.Bidirectional(layers.GRU(3)), (7, 2), 2 * 7 * 3 * (2 * 3 + 3 * 3)),
-        (layers.ConvLSTM2D(2, 3, padding="same"), (5, 4, 4, 1), 5 * 4 * 4 * (9 * 1 * 8 + 9 * 2 * 8)),
         (layers.TimeDistributed(layers.Dense(3)), (5, 4), 5 * 4 * 3),
         (layers.TimeDistributed(keras.Sequential([layers.Dense(3), layers.Dense(2)])), (5, 4), 5 * (4 * 3 + 3 * 2)),
         (layers.EinsumDense("abc,cde->abde", output_shape=(None, 2, 3)), (5, 4), 5 * 4 * 2 * 3),
@@ -71,10 +69,6 @@ def test_attention_counts_projections_scores_and_weighted_values_whatever_the_or
     assert count(lambda value, query: layer(value=value, query=query), (7, 8), (5, 8)) == 2 * (
         queries + values + within
     )
-
-
-def test_attention_without_projections_counts_scores_and_weighted_values() -> None:
-    assert count(lambda *tensors: layers.Attention()(list(tensors)), (5, 3), (7, 3)) == 2 * (5 * 7 * 3 + 5 * 7 * 3)
 
 
 class Doubled(layers.Layer):
@@ -109,11 +103,8 @@ class OwnDense(layers.Dense):
     """A known class that computes what it always did."""
 
 
-def test_a_layer_of_ones_own_is_asked() -> None:
+def test_a_layer_of_ones_own_is_asked_and_one_that_computes_as_a_known_one_is_known() -> None:
     assert count(Said(), (4,)) == 64
-
-
-def test_a_class_that_computes_as_a_known_one_is_known() -> None:
     assert count(OwnDense(4), (4,)) == 2 * 16
 
 
@@ -125,9 +116,12 @@ def test_a_class_that_computes_as_a_known_one_is_known() -> None:
         (layers.Conv2D(2, 3, name="free"), [(None, 8, 3)], ("free (Conv2D)",)),
         (layers.TimeDistributed(Doubled(), name="steps"), [(5, 4)], ("steps (TimeDistributed)",)),
         (lambda *both: layers.Dot(1, name="dot")(list(both)), [(4,), (4,)], ("dot (Dot)",)),
+        (lambda *both: layers.Attention(name="attend")(list(both)), [(5, 3), (7, 3)], ("attend (Attention)",)),
+        (layers.ConvLSTM2D(2, 3, name="lstm"), [(5, 4, 4, 1)], ("lstm (ConvLSTM2D)",)),
+        (layers.RNN([layers.GRUCell(3), layers.GRUCell(2)], name="stack"), [(5, 4)], ("stack (RNN)",)),
         (lambda x: keras.ops.matmul(x, x), [(4, 4)], ("matmul",)),
     ],
-    ids=["kernel", "subclass", "size", "wrapped", "products", "operation"],
+    ids=["kernel", "subclass", "size", "wrapped", "dot", "attention", "ConvLSTM", "stacked cells", "operation"],
 )
 def test_what_is_not_known_is_named_instead_of_guessed(
     layer: Any, shapes: list[tuple[int | None, ...]], names: tuple[str, ...]
@@ -202,18 +196,12 @@ def test_networks_cost_what_was_worked_out_by_hand(model: Callable[[], Any], flo
     assert (counted.forward, counted.unknown) == (flops, ())
 
 
-class Halves(NamedTuple):
-    """What is counted of one sample, in products: multiplications and their additions."""
-
-    forward: int
-    gradients: int
-
-
-def halves(model: Any) -> Halves:
+def halves(model: Any) -> tuple[int, int]:
+    """Returns what forward pass and gradients of one sample cost, in products: multiplications and their additions."""
     counted = count_model(model)
-    assert counted.forward is not None and counted.gradients is not None and counted.training is not None
+    assert counted.forward is not None and counted.gradients is not None
     assert counted.training == counted.forward + counted.gradients
-    return Halves(counted.forward // 2, counted.gradients // 2)
+    return counted.forward // 2, counted.gradients // 2
 
 
 def frozen(layer: Any) -> Any:
@@ -222,12 +210,7 @@ def frozen(layer: Any) -> Any:
 
 
 def test_the_first_layer_has_no_gradient_of_its_input() -> None:
-    # mnist_mlp: a step was taken for three forward passes, 1.17 times what it is.
     assert halves(build("mlp", (28, 28, 1), 10)) == (1_794_000, 784_000 + 2 * 1_010_000)
-    # mnist_hidden100_mlp: 1.49 times.
-    small = count_model(build("mlp", (28, 28, 1), 10, hidden_units=(100,)))
-    assert (small.forward, small.gradients) == (2 * 79_400, 2 * (78_400 + 2 * 1_000))
-    assert 3 * small.forward / small.training == pytest.approx(1.4906, abs=1e-4)
 
 
 def test_a_recurrent_layer_s_state_has_a_gradient_where_its_input_has_none() -> None:
@@ -253,10 +236,6 @@ def test_a_recurrent_layer_s_state_has_a_gradient_where_its_input_has_none() -> 
 )
 def test_only_gradients_that_training_needs_are_counted(network: list[Any], expected: tuple[int, int]) -> None:
     assert halves(keras.Sequential([keras.Input((4,)), *network])) == expected
-
-
-def test_a_network_that_is_frozen_as_a_whole_has_no_gradients() -> None:
-    assert halves(frozen(keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.Dense(2)]))) == (18, 0)
 
 
 def test_a_branch_has_gradients_of_what_is_trained_in_it() -> None:
@@ -301,11 +280,8 @@ def test_what_stands_behind_an_embedding_has_a_gradient_of_its_input() -> None:
     [
         (layers.LSTM(5), (10, 3), 10 * 4 * 15, 10 * 4 * 25),
         (layers.Bidirectional(layers.GRU(3)), (7, 2), 2 * 7 * 3 * 6, 2 * 7 * 3 * 9),
-        (layers.ConvLSTM2D(2, 3, padding="same"), (5, 4, 4, 1), 5 * 16 * 9 * 8, 5 * 16 * 9 * 2 * 8),
-        # The second cell's input is the first one's state.
-        (layers.RNN([layers.LSTMCell(3), layers.GRUCell(2)]), (5, 4), 5 * 4 * 12, 5 * (4 * 9 + 3 * (6 + 4))),
     ],
-    ids=["lstm", "bidirectional", "convolutional", "stacked"],
+    ids=["lstm", "bidirectional"],
 )
 def test_the_input_s_projection_of_a_recurrent_layer_on_data_has_one_gradient(
     layer: Any, shape: tuple[int, ...], of_input: int, of_state: int
@@ -345,12 +321,6 @@ def test_attention_over_data_has_gradients_of_its_own_weights_and_what_they_make
             projections + within + result,
             projections + 2 * (within + result),
         )
-    # Without weights, on data, nothing has a gradient; behind a layer, all have.
-    query, value = keras.Input((5, 3)), keras.Input((7, 3))
-    assert halves(keras.Model([query, value], layers.Attention()([query, value]))) == (2 * 105, 0)
-    trained = layers.Dense(3)(query)  # 45 products, of which the weights have a gradient
-    # Scores: of the query. Weighted values: of the scores; neither keys nor values have one.
-    assert halves(keras.Model([query, value], layers.Attention()([trained, value]))) == (45 + 2 * 105, 45 + 105 + 105)
 
 
 def test_a_layer_of_ones_own_has_a_gradient_of_its_weights_and_one_of_its_input_where_that_is_needed() -> None:

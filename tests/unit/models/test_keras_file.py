@@ -19,7 +19,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't
 SPEC = DatasetSpec(
     input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=9, validation_samples=9
 )
-KEPT = "net.keras (SHA-256 "
 
 
 def save(path: Path, *layers: Any) -> Any:
@@ -67,15 +66,6 @@ def test_it_trains_as_it_was_compiled_unless_the_recipe_says_otherwise(tmp_path:
         assert not build_model(Config(file=str(tmp_path / "net.keras"), compiled=False), SPEC).compiled
 
 
-def test_a_softmax_at_the_end_stays(tmp_path: Path) -> None:
-    import keras
-
-    save(tmp_path / "net.keras", keras.layers.Dense(3, activation="softmax"))
-    model, notices = load(tmp_path / "net.keras")
-    assert model.layers[-1].activation.__name__ == "softmax"
-    assert len(notices) == 1
-
-
 def test_layers_of_tfbench_are_known(tmp_path: Path) -> None:
     import keras
 
@@ -120,14 +110,14 @@ def test_several_inputs_are_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_list_or_dictionary_of_one_tensor_is_taken_for_that_tensor(tmp_path: Path) -> None:
+def test_a_list_or_dictionary_of_one_tensor_is_taken_for_that_tensor_and_a_softmax_stays(tmp_path: Path) -> None:
     import keras
     import numpy as np
 
     inputs = keras.Input((4,), name="x")
     keras.Model({"x": inputs}, [keras.layers.Dense(3, activation="softmax")(inputs)]).save(tmp_path / "net.keras")
     model, _ = load(tmp_path / "net.keras")
-    assert model(np.zeros((2, 4), "float32")).shape == (2, 3)
+    assert np.sum(model(np.zeros((2, 4), "float32")), axis=1) == pytest.approx([1, 1])
 
 
 def test_layers_of_another_precision_are_refused(tmp_path: Path) -> None:
@@ -198,31 +188,18 @@ def test_a_layer_that_keras_does_not_know_is_named(tmp_path: Path) -> None:
 
 
 def test_what_is_no_keras_file_is_named(tmp_path: Path) -> None:
+    import keras
+
     path = tmp_path / "net.keras"
     assert refusal(path).endswith("cannot be read: No such file or directory.")
-    path.write_bytes(b"")
-    assert 'is no file as model.save("net.keras") writes it' in refusal(path)
-    path.write_bytes(b"\x89HDF\r\n\x1a\n" * 100)
-    assert 'is no file as model.save("net.keras") writes it' in refusal(path)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("readme.txt", "x")
-    assert "There is no item named 'config.json' in the archive" in refusal(path)
+    save(path, keras.layers.Dense(3))
+    for contents in (b"", b"\x89HDF\r\n\x1a\n" * 100, path.read_bytes()[:-100]):
+        path.write_bytes(contents)
+        assert 'is no file as model.save("net.keras") writes it' in refusal(path)
     write_description(path, "no table")
     assert "cannot be loaded by Keras" in refusal(path)
     write_description(path, {"class_name": "Sequential", "config": {"name": "x", "layers": []}, "module": "keras"})
     assert "Expected a model.weights.h5" in refusal(path)
-    path.unlink()
-    path.mkdir()
-    assert refusal(path).endswith("cannot be read: Is a directory.")
-
-
-def test_a_cut_off_file_is_named(tmp_path: Path) -> None:
-    import keras
-
-    path = tmp_path / "net.keras"
-    save(path, keras.layers.Dense(3))
-    path.write_bytes(path.read_bytes()[:-100])
-    assert 'is no file as model.save("net.keras") writes it' in refusal(path)
 
 
 @pytest.mark.parametrize("file", ["net.h5", "net", "net.keras/", "saved_model.pb"])

@@ -89,14 +89,17 @@ def test_an_override_makes_a_table_that_the_file_does_not_have(tmp_path: Path) -
     assert recipe.measurement.steps == 5
 
 
-def test_missing_file_is_named() -> None:
-    with pytest.raises(UnknownNameError, match=r"^recipes/mnist_mpl\.toml: no such file\. Did you mean 'mnist_mlp'\?"):
-        files.find_recipe("recipes/mnist_mpl.toml")
-
-
-def test_unknown_shipped_recipe_is_named() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown recipe 'mnist_mpl'\. Did you mean 'mnist_mlp'\?"):
-        files.find_recipe("mnist_mpl")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("recipes/mnist_mpl.toml", "recipes/mnist_mpl.toml: no such file. Did you mean 'mnist_mlp'?"),
+        ("mnist_mpl", "unknown recipe 'mnist_mpl'. Did you mean 'mnist_mlp'?"),
+    ],
+)
+def test_a_recipe_that_is_not_there_is_named(name: str, message: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        files.find_recipe(name)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_shipped_recipe_is_found_by_name_in_any_folder(in_tmp_path: Path) -> None:
@@ -121,20 +124,18 @@ def test_a_copy_of_a_shipped_recipe_is_listed_once_and_a_changed_one_by_its_path
     assert [name for name in files.list_recipes() if "mnist_mlp" in name] == ["mnist_mlp", "recipes/mnist_mlp.toml"]
 
 
-def test_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="cannot be read: Is a directory"):
-        files.load_recipe(tmp_path)
-
-
-def test_broken_toml_is_located(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"mine\.toml: is not valid TOML: .*line 2"):
-        files.load_recipe(write(tmp_path, "\n[training\n"))
-
-
-def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (b"\n[training\n", r"mine\.toml: is not valid TOML: .*line 2"),
+        (b'[recipe]\ntitle = "\xff\xfe"\n', r"mine\.toml: is not UTF-8 text"),
+        (None, r"mine\.toml: cannot be read: Is a directory"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, contents: bytes | None, message: str) -> None:
     path = tmp_path / "mine.toml"
-    path.write_bytes(b'[recipe]\ntitle = "\xff\xfe"\n')
-    with pytest.raises(RecipeError, match="is not UTF-8 text"):
+    path.mkdir() if contents is None else path.write_bytes(contents)
+    with pytest.raises(RecipeError, match=message):
         files.load_recipe(path)
 
 
@@ -142,44 +143,23 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
     ("key", "value", "message"),
     [
         ("training__epochs", 0, "training.epochs: must be greater than or equal to 1. Received: 0."),
-        ("training__epochs", -1, "training.epochs: must be greater than or equal to 1. Received: -1."),
         ("training__epochs", 1.5, "training.epochs: must be a valid integer. Received: 1.5."),
         ("training__epochs", True, "training.epochs: must be a valid integer. Received: true."),
-        ("training__epochs", "3", "training.epochs: must be a valid integer. Received: '3'."),
-        ("training__epochs", 10**9, "training.epochs: must be less than or equal to 1000000. Received: 1000000000."),
-        ("training__global_batch_size", 0, "training.global_batch_size: must be greater than or equal to 1."),
         ("training__global_batch_size", 10**9, "training.global_batch_size: must be less than or equal to 16777216."),
         ("training__optimizer__learning_rate", float("nan"), "must be a finite number. Received: nan."),
-        ("training__optimizer__learning_rate", 0, "must be greater than 0. Received: 0."),
-        ("training__optimizer__learning_rate", -0.1, "must be greater than 0. Received: -0.1."),
         (
             "training__optimizer__name",
             "adm",
             "must be one of adam, adamw, sgd, adadelta, rmsprop, keras, own. Received: 'adm'.",
         ),
-        ("training__optimizer__name", "adm", "Did you mean 'adam'?"),
         ("training__optimizer__momentum", 0.5, "unknown key."),
-        ("training__optimizer", "adam", "training.optimizer"),
-        ("training__btach", 1, "training.btach: unknown key."),
         ("training__epoch", 1, "training.epoch: unknown key. Did you mean 'epochs'? Known keys: backend,"),
-        (
-            "training__loss",
-            "mse",
-            "training.loss: must be one of sparse_categorical_crossentropy, mean_squared_error, ",
-        ),
         (
             "training__loss",
             "mean_squared_error",
             "must be sparse_categorical_crossentropy, since the data set mnist has 10",
         ),
-        ("training__seed", -1, "training.seed: must be greater than or equal to 0."),
-        (
-            "distribution__strategy",
-            "miror",
-            "distribution.strategy: must be one of default, one_device, mirrored, multi_worker, model, hybrid.",
-        ),
         ("distribution__strategy", "miror", "Did you mean 'mirrored'?"),
-        ("measurement__seconds", 0, "measurement.seconds: must be greater than 0. Received: 0."),
         ("model__name", "mpl", "model.name: unknown model 'mpl'. Did you mean 'mlp'?"),
         ("model__name", 5, "model.name: must be a valid string. Received: 5."),
         (
@@ -192,8 +172,14 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
         ("dataset__name", "mnits", "dataset.name: unknown data set 'mnits'. Did you mean 'mnist'?"),
         ("dataset__data", "fake", "dataset.data: must be one of real, synthetic. Received: 'fake'."),
         ("dataset__size", 5, "dataset.size: unknown key. Known keys: none."),
-        ("recipe__title", "", "recipe.title: "),
         ("trainning__epochs", 1, "trainning: unknown key. Did you mean 'training'?"),
+        ("model__name", "nets:", 'model.name: must be written as "package.module:function" or'),
+        ("model__name", "a-b:c", "must be written as"),
+        ("model__name", "a.b:c.d", "must be written as"),
+        ("model__name", "a:b:c", "must be written as"),
+        ("model__name", "../nets:build", "must be written as"),
+        ("model__name", "import:c", "must be written as"),
+        ("dataset__name", ":load", "dataset.name: must be written as"),
     ],
 )
 def test_refuses_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: object, message: str) -> None:
@@ -201,24 +187,13 @@ def test_refuses_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: ob
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        ("recipe", "recipe: missing table [recipe]."),
-        ("training", "training: missing table [training]."),
-        ("model", "model: missing table [model]."),
-        ("dataset", "dataset: missing table [dataset]."),
-    ],
+    ("removed", "message"),
+    [(r"\[dataset\][^\[]*", "dataset: missing table [dataset]."), ("epochs = 2\n", "training.epochs: missing.")],
 )
-def test_refuses_a_recipe_without_a_table(tmp_path: Path, table: str, message: str) -> None:
-    text = re.sub(rf"\[{table}\][^\[]*", "", MINIMAL)
+def test_refuses_a_recipe_without_a_table_or_a_required_key(tmp_path: Path, removed: str, message: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        files.load_recipe(write(tmp_path, text))
-    assert str(caught.value).endswith(f": {message}")
-
-
-def test_refuses_a_recipe_without_a_required_key(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"training\.epochs: missing\."):
-        files.load_recipe(write(tmp_path, MINIMAL.replace("epochs = 2\n", "")))
+        files.load_recipe(write(tmp_path, re.sub(removed, "", MINIMAL)))
+    assert str(caught.value).endswith(f"mine.toml: {message}")
 
 
 def test_refuses_a_value_where_a_table_belongs(tmp_path: Path) -> None:
@@ -241,24 +216,17 @@ def test_names_all_problems_of_a_file_at_once(tmp_path: Path) -> None:
     assert [line for line in lines if line.startswith("command line: distribution.strategy: ")]
 
 
-def test_refuses_xla_under_determinism(tmp_path: Path) -> None:
-    problem = problem_with(tmp_path, training__deterministic=True, training__compiler="xla")
-    assert 'compiler cannot be "xla" with deterministic = true' in problem
-
-
 @pytest.mark.parametrize(
-    ("backend", "compiler", "possible"),
+    ("training", "message"),
     [
-        ("tensorflow", "inductor", "graph or xla or eager"),
-        ("jax", "graph", "xla or eager"),
-        ("torch", "xla", "eager or inductor"),
+        ({"deterministic": True, "compiler": "xla"}, 'compiler cannot be "xla" with deterministic = true'),
+        ({"backend": "tensorflow", "compiler": "inductor"}, "compiler: must be graph or xla or eager on backend tens"),
+        ({"backend": "jax", "compiler": "graph"}, "compiler: must be xla or eager on backend jax. Received: graph."),
+        ({"backend": "torch", "compiler": "xla"}, "compiler: must be eager or inductor on backend torch. Received: xl"),
     ],
 )
-def test_refuses_a_compiler_that_a_back_end_does_not_have(
-    tmp_path: Path, backend: str, compiler: str, possible: str
-) -> None:
-    problem = problem_with(tmp_path, training__backend=backend, training__compiler=compiler)
-    assert f"compiler: must be {possible} on backend {backend}. Received: {compiler}." in problem
+def test_refuses_a_compiler_that_cannot_be(tmp_path: Path, training: dict[str, Any], message: str) -> None:
+    assert message in problem_with(tmp_path, **{f"training__{key}": value for key, value in training.items()})
 
 
 def test_refuses_a_wrong_reference(tmp_path: Path) -> None:
@@ -283,15 +251,16 @@ def test_reads_an_override(text: str, key: str, value: object) -> None:
     assert tables.parse_override(text) == (key, value)
 
 
-@pytest.mark.parametrize("text", ["training.epochs", "epochs=3", "=3", "a..b=1", "a b.c=1", ""])
-def test_refuses_an_override_without_key_and_value(text: str) -> None:
-    with pytest.raises(RecipeError, match=r"must be SECTION\.KEY=VALUE, for example"):
-        tables.parse_override(text)
-
-
-@pytest.mark.parametrize("text", ["training.epochs=", "model.hidden_units=[1"])
-def test_refuses_an_override_whose_value_is_no_toml(text: str) -> None:
-    with pytest.raises(RecipeError, match="the value is not valid TOML"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *((text, "must be SECTION.KEY=VALUE, for example") for text in ("training.epochs", "epochs=3", "a..b=1", "")),
+        ("training.epochs=", "the value is not valid TOML"),
+        ("model.hidden_units=[1", "the value is not valid TOML"),
+    ],
+)
+def test_refuses_an_override_without_key_and_value(text: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=re.escape(message)):
         tables.parse_override(text)
 
 
@@ -365,22 +334,6 @@ def test_a_network_named_on_the_command_line_does_not_get_the_options_of_another
     synthetic = MINIMAL.replace('"mnist"', '"sine"\nnum_points = 200\ndata = "synthetic"')
     recipe = files.load_recipe(write(tmp_path, synthetic), {"dataset.name": "mnist"})
     assert (recipe.dataset.options, recipe.dataset.data) == ({}, "synthetic")
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("model__name", "nets:", 'model.name: must be written as "package.module:function" or'),
-        ("model__name", "a-b:c", "must be written as"),
-        ("model__name", "a.b:c.d", "must be written as"),
-        ("model__name", "a:b:c", "must be written as"),
-        ("model__name", "../nets:build", "must be written as"),
-        ("model__name", "import:c", "must be written as"),
-        ("dataset__name", ":load", "dataset.name: must be written as"),
-    ],
-)
-def test_refuses_a_function_whose_name_is_none(tmp_path: Path, key: str, value: str, message: str) -> None:
-    assert message in problem_with(tmp_path, **{key: value})
 
 
 def test_refuses_what_cannot_be_an_argument_of_a_function(tmp_path: Path) -> None:

@@ -29,16 +29,6 @@ def test_listing_imports_nothing() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_private_modules_and_packages_are_no_names() -> None:
-    assert "initializers" not in registry.list_names("models")
-    assert not [name for name in registry.list_names("models") if name.startswith("_")]
-
-
-def test_the_table_of_layers_has_the_name_of_the_folder_beside_it() -> None:
-    assert registry.load("models", "layers").__name__ == "tfbench.models.layer_table"
-    assert list(registry.list_names("models")) == sorted(registry.list_names("models"))
-
-
 def test_an_added_file_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "tiny.py").write_text('"""A tiny model.\n\nMore of it."""\n', encoding="utf-8")

@@ -18,7 +18,7 @@ from journals import build_sized_result, make_database, write_journal
 from mutations import Mutation, mutate, mutations
 from profile_runs import build_profile_run, write_profile_journal
 from sweeps import TWO_ARMS, build_plan, write_sweep
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import RunRequest
 from tfbench.records.sweep import Cell
 from tfbench.runs import session
@@ -57,7 +57,7 @@ def planted_runs(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> None:
     def execute(request: RunRequest, state: Any, store: Store, *rest: Any) -> RunOutcome:
         result = dataclasses.replace(build_sized_result(0), request=request)
         write_journal(store, result)
-        summary = summarize(result, warmup_steps=1)
+        summary = summarize_run(result)
         return RunOutcome(result=result, summary=summary, tracked=None, was_interrupted=False)
 
     monkeypatch.setattr(session, "execute_run", execute)

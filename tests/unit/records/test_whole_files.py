@@ -13,7 +13,7 @@ import pytest
 from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench.analysis.comparison.regression import make_sample
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.whole_files import is_stream, replacing, write_output, write_whole
 from tfbench.runs.baseline import require_place, write_baseline
@@ -181,5 +181,5 @@ def test_a_brief_that_is_a_link_is_replaced_and_not_followed(tmp_path: Path) -> 
     mine.write_text("precious")
     brief = journal.with_suffix(".brief.json")
     brief.symlink_to(mine)
-    write_brief(result, summarize(result, warmup_steps=0), journal)
+    write_brief(result, summarize_run(result), journal)
     assert (mine.read_text(), brief.is_symlink()) == ("precious", False)

@@ -8,7 +8,7 @@ import pytest
 from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_settings
 from tfbench.analysis.run.effective import EffectiveValue, list_effective
 from tfbench.errors import MeasurementError
-from tfbench.records.placement import ReplicaCheck, ThreadPools
+from tfbench.records.placement import ThreadPools
 from tfbench.records.run import RunResult
 from tfbench.report.run.effective import effective_section
 from tfbench.report.table import text
@@ -118,18 +118,3 @@ def test_threads_are_listed_as_they_were_seen() -> None:
     apart = dataclasses.replace(threads, intra_op_threads=12)
     result = dataclasses.replace(result, placement=build_placement(threads=apart))
     assert find(result, "intra_op_pools").effective == "not one of 4 threads"
-
-
-def test_what_a_first_step_of_several_replicas_was_held_against_is_listed() -> None:
-    check = ReplicaCheck(
-        num_replicas=2,
-        compared=("sums", "gradients"),
-        deviation=1.3e-6,
-        tolerance=1e-3,
-    )
-    result = dataclasses.replace(run_asked_for(), replica_check=check)
-    assert find(result, "as_one_replica").effective == ("sums", "gradients")
-    assert find(result, "gradient_deviation").effective == "1.3e-06 (tolerance 0.001)"
-    check = ReplicaCheck(num_replicas=2, compared=("sums",), reason="the gradients of the first step are not finite")
-    result = dataclasses.replace(result, replica_check=check)
-    assert find(result, "not_compared_since").effective == "the gradients of the first step are not finite"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sweeps import TWO_ARMS, build_brief, on_machine
+from sweeps import build_brief, on_machine
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.machine import Gpu
 from tfbench.records.settings import MachineSettings
 from tfbench.report.comparison.comparison import comparison_document, comparison_records
-from tfbench.report.formats import format_energy
+from tfbench.report.formats import format_si
 from tfbench.report.sweep.sweep import result_lines
 
 BATCH = "training.global_batch_size"
@@ -71,22 +71,11 @@ def test_json_has_what_the_setups_of_machines_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("joules", "text"),
-    [(0.5, "0.5 J"), (812.0, "812 J"), (999.9, "1 kJ"), (65_500.0, "65.5 kJ"), (1.2e6, "1.2 MJ"), (4.5e9, "4,500 MJ")],
+    ("value", "digits", "text"),
+    [
+        *((0, 3, "0 J"), (0.5, 3, "0.5 J"), (812.0, 3, "812 J"), (999.9, 3, "1 kJ"), (65_500.0, 3, "65.5 kJ")),
+        *((582_600, 4, "582.6 kJ"), (999_960, 4, "1 MJ"), (1_340_867_840, 4, "1.341 GJ"), (2e19, 4, "2e+04 PJ")),
+    ],
 )
-def test_an_energy_has_the_unit_that_suits_it(joules: float, text: str) -> None:
-    assert format_energy(joules) == text
-
-
-def test_arms_of_two_are_still_told_apart_within_a_machine() -> None:
-    runs = [
-        on_machine(build_brief(speed * factor, arm=arm, run_id=str(number)), host)
-        for host in ("big", "small")
-        for arm, speed in zip(TWO_ARMS, (100.0, 200.0), strict=True)
-        for number, factor in enumerate((1.0, 1.01, 0.99))
-    ]
-    comparison = compare(runs, baseline="default cpu:0 on big")
-    entries = comparison.rows[0].entries
-    own = entries["mirrored cpu:0,cpu:1 on big"].speedup
-    assert own is not None and own.judgement == "faster"
-    assert entries["mirrored cpu:0,cpu:1 on small"].speedup is None
+def test_a_figure_has_the_prefix_that_suits_it(value: float, digits: int, text: str) -> None:
+    assert format_si(value, "J", digits) == text

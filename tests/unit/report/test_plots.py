@@ -1,8 +1,10 @@
 """Any plot as a picture, and what the plots of a run hold."""
 
 import dataclasses
+import re
 import struct
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,11 @@ from matplotlib.text import Text
 
 from builders import build_epoch, build_recipe, build_request, build_result, build_span
 from plots import FAST, SLOW, build_plot
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.records.machine import LedgerRecord
 from tfbench.records.run import DatasetSummary, RunExit, RunResult
-from tfbench.report.figures import bars, lines, png, write_plots
+from tfbench.report.figures import ARM_COLORS, bars, lines, png, svg, write_plots
 from tfbench.report.plot import Plot, Point, Series, keep_ends
 from tfbench.report.run.plots import run_plots
 
@@ -56,7 +58,7 @@ def build_trained_run(*, synthetic: bool = False, title: str = "Test") -> RunRes
 
 
 def plots_of(result: RunResult) -> dict[str, Plot]:
-    return {plot.name: plot for plot in run_plots(result, summarize(result, warmup_steps=1))}
+    return {plot.name: plot for plot in run_plots(result, summarize_run(result))}
 
 
 def series_of(plot: Plot) -> dict[str, list[tuple[float, float]]]:
@@ -65,14 +67,22 @@ def series_of(plot: Plot) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def test_a_plot_is_a_picture_for_light_and_for_dark_pages(tmp_path: Path) -> None:
-    plot = build_plot()
-    light, dark = png(plot), png(plot, is_dark=True)
-    assert light != dark
-    assert {struct.unpack(">I", data[16:20])[0] for data in (light, dark)} == {1200}
+def test_a_plot_is_a_file_and_a_part_of_a_page_in_the_pages_colours(tmp_path: Path) -> None:
+    plot = build_plot(Series("half of 1.23456 < 2", (Point(32, 1.0), Point(64, 2.0))))
     (path,) = write_plots([plot], tmp_path / "plots")
-    assert path.read_bytes() == light
+    assert struct.unpack(">I", path.read_bytes()[16:20]) == (1200,)
     assert write_plots([], tmp_path / "none") == [] and not (tmp_path / "none").exists()
+    picture = svg(plot)
+    assert picture == svg(plot) and picture.startswith("<svg ") and "://" not in picture
+    assert "half of 1.23456 &lt; 2</text>" in picture
+    assert {"var(--page)", "var(--ink)", "var(--line)", "var(--line-0)"} <= set(re.findall(r"var\([^)]*\)", picture))
+    assert not re.search("|".join(["#ffffff", *ARM_COLORS]), picture)
+
+
+def test_a_dark_page_has_a_colour_for_each_line() -> None:
+    style = files("tfbench.report.html").joinpath("style.css").read_text()
+    assert [style.count(f"--line-{number}: ") for number in range(len(ARM_COLORS))] == [2] * len(ARM_COLORS)
+    assert all(f"--line-{number}: {color};" in style for number, color in enumerate(ARM_COLORS))
 
 
 def test_lines_are_told_apart_without_colour_and_intervals_are_drawn_as_they_are() -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from builders import build_epoch, build_recipe, build_request, build_result
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import RunResult
 from tfbench.report.run.console import Detail, RunConsole
 from tfbench.report.run.costs import cost_section
@@ -68,7 +68,7 @@ def test_an_accuracy_that_was_not_reached_is_named() -> None:
 def test_without_a_price_nothing_is_shown_or_tracked() -> None:
     result = build_result()
     assert cost_lines(result, 80) == []
-    assert run_document(result, summarize(result, warmup_steps=1), None)["cost"] is None
+    assert run_document(result, summarize_run(result), None)["cost"] is None
     assert not [name for name in fields.params(result) if name.startswith("cost")]
     assert not {"tfbench.currency", "tfbench.instance"} & set(fields.tags(result, None))
 
@@ -83,12 +83,12 @@ def test_without_a_price_nothing_is_shown_or_tracked() -> None:
 def test_the_console_shows_the_cost(detail: Detail, lines: list[str]) -> None:
     file = io.StringIO()
     shown = RunConsole(quiet_stdout=False, detail=detail, console=Console(file=file, width=80))
-    shown.finish(PRICED, summarize(PRICED, warmup_steps=1), None, "j")
+    shown.finish(PRICED, summarize_run(PRICED), None, "j")
     assert "\n".join(lines) + "\n" in file.getvalue()
 
 
 def test_json_holds_every_figure_of_the_cost() -> None:
-    written = json.loads(json.dumps(run_document(PRICED, summarize(PRICED, warmup_steps=1), None), allow_nan=False))
+    written = json.loads(json.dumps(run_document(PRICED, summarize_run(PRICED), None), allow_nan=False))
     cost = written["cost"]
     assert (cost["currency"], cost["instance"], cost["price_per_hour"], cost["hours"]) == (
         "USD",
@@ -101,13 +101,14 @@ def test_json_holds_every_figure_of_the_cost() -> None:
         "val_accuracy": 0.95,
         "origin": "training.stop_at_val_accuracy",
         "epoch": 2,
+        "seconds": pytest.approx(4 * 3600.0),
         "machine": pytest.approx(0.684),
     }
     assert written["summary"]["cost/machine"] == cost["machine"]
 
 
 def test_mlflow_gets_costs_as_a_group_of_metrics_with_currency_and_instance() -> None:
-    metrics = fields.summary_metrics(summarize(PRICED, warmup_steps=1))
+    metrics = fields.summary_metrics(summarize_run(PRICED))
     costs = {name: value for name, value in metrics.items() if "cost" in name}
     assert costs == pytest.approx(
         {

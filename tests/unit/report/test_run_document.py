@@ -3,7 +3,7 @@ import json
 import math
 
 from builders import build_epoch, build_recipe, build_request, build_result
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunExit, RunResult, Summary, TrackedRun
 from tfbench.report.document import document
@@ -41,7 +41,7 @@ KEYS = {
 
 def test_a_finished_run_is_written_with_every_figure() -> None:
     result = build_result()
-    summary = summarize(result, warmup_steps=1)
+    summary = summarize_run(result)
     written = json.loads(json.dumps(run_document(result, summary, TRACKED), allow_nan=False))
     assert set(written) >= KEYS
     assert written["status"] == "FINISHED"
@@ -114,7 +114,7 @@ def test_the_recipe_can_be_read_back() -> None:
         reference=[{"hardware": "H", "devices": "cpu", "source": "S", "figures": {"val_accuracy": 0.98}}]
     )
     result = build_result(request=build_request(recipe=recipe))
-    written = json.loads(json.dumps(run_document(result, summarize(result, warmup_steps=1), None)))
+    written = json.loads(json.dumps(run_document(result, summarize_run(result), None)))
     tables = written["recipe"]["resolved"]
     assert recipe_tables.from_tables(tables, name=written["recipe"]["name"], source="test") == recipe
     assert written["reference"][0]["figures"] == {"val_accuracy": 0.98}
@@ -122,8 +122,8 @@ def test_the_recipe_can_be_read_back() -> None:
 
 def test_a_run_that_failed_at_once_has_the_same_keys() -> None:
     failed = RunResult(request=build_request(), exit=RunExit(status="FAILED", reason="no GPU found"))
-    written = run_document(failed, summarize(failed, warmup_steps=1), None)
-    finished = run_document(build_result(), summarize(build_result(), warmup_steps=1), TRACKED)
+    written = run_document(failed, summarize_run(failed), None)
+    finished = run_document(build_result(), summarize_run(build_result()), TRACKED)
     assert list(written) == list(finished)
     assert (written["status"], written["error"]) == ("FAILED", "no GPU found")
     assert written["mlflow"] is None
@@ -143,12 +143,12 @@ def test_a_run_that_failed_at_once_has_the_same_keys() -> None:
 
 def test_an_error_without_a_reason_is_the_workers_message() -> None:
     result = build_result(exit=RunExit(status="FAILED"), error={"type": "ValueError", "message": "bad shape"})
-    assert run_document(result, summarize(result, warmup_steps=1), None)["error"] == "bad shape"
+    assert run_document(result, summarize_run(result), None)["error"] == "bad shape"
 
 
 def test_an_error_is_always_a_text_when_a_run_did_not_finish() -> None:
     result = build_result(exit=RunExit(status="KILLED"))
-    assert run_document(result, summarize(result, warmup_steps=1), None)["error"] == (
+    assert run_document(result, summarize_run(result), None)["error"] == (
         "the run ended as KILLED; no reason was recorded"
     )
 
@@ -165,6 +165,6 @@ def test_what_is_not_finite_is_null_with_a_caution() -> None:
 
 def test_a_missing_figure_is_null_with_a_caution() -> None:
     result = build_result(epochs=(build_epoch(num_steps=20, val_loss=None),))
-    written = run_document(result, summarize(result, warmup_steps=1), None)
+    written = run_document(result, summarize_run(result), None)
     assert written["summary"]["val_loss"] is None
     assert any("val_loss" in caution for caution in written["cautions"])

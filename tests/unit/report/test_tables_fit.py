@@ -10,7 +10,8 @@ from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.records.history import HistoryEntry
 from tfbench.report.comparison.comparison import comparison_rows, comparison_table
 from tfbench.report.formats import wrap_message
-from tfbench.report.history import history_lines
+from tfbench.report.history import history_section
+from tfbench.report.table import text
 from tfbench.sweeps.arguments import parse_arm
 
 Golden = Callable[[str, str], None]
@@ -43,7 +44,7 @@ def test_a_comparison_fits(golden: Golden, num_arms: int, width: int) -> None:
     table = comparison_table(compared(num_arms))
     lines = table.text(width)
     assert max(map(len, lines)) <= width
-    figures = [text for row in table.rows for text in row.values() if "[" in str(text) and "]" in str(text)]
+    figures = [cell for row in table.rows for cell in row.values() if "[" in str(cell) and "]" in str(cell)]
     assert [figure for figure in figures if not any(str(figure) in line for line in lines)] == []  # none is torn apart
     golden(f"comparison_{num_arms}_arms_{width}.txt", "\n".join(lines) + "\n")
 
@@ -55,20 +56,25 @@ def test_what_does_not_fit_in_any_way_stands_below_each_other() -> None:
 
 
 def test_a_message_is_wrapped_between_words_and_its_commands_stay_whole() -> None:
-    text = "Error: run 'abc': not in store x. `tfbench runs --store x` lists what is in it.\n  a short line"
-    assert wrap_message(text, 40) == (
+    message = "Error: run 'abc': not in store x. `tfbench runs --store x` lists what is in it.\n  a short line"
+    assert wrap_message(message, 40) == (
         "Error: run 'abc': not in store x.\n`tfbench runs --store x` lists what is\nin it.\n  a short line"
     )
 
 
-def test_a_list_of_runs_cuts_arms_before_it_leaves_out_the_time_of_day() -> None:
-    fields = {"kind": "run", "created": 1.0, "recipe": "two", "arms": ("default cpu:0 backend=tensorflow",)}
-    trained = HistoryEntry(id="1" * 32, status="FINISHED", samples_per_second=2241.0, **fields)
-    short = HistoryEntry(id="2" * 32, status="FINISHED", **fields)
-    _, first, second = lines = history_lines([trained, short], 80)
-    assert max(map(len, lines)) <= 80
-    assert re.search(r"\d\d:\d\d  run   1{12}  two     2,241 samples/s  default cpu.*\.\.\.$", first)
-    assert "  no speed  " in second
+def test_a_list_of_runs_fits_and_says_why_some_ended() -> None:
+    fields = {"created": 1.0, "recipe": "two", "arms": ("default cpu:0 backend=tensorflow", "mirrored gpu:0,gpu:1")}
+    trained = HistoryEntry(id="1" * 32, kind="run", status="FINISHED", samples_per_second=2241.0, **fields)
+    others = [
+        HistoryEntry(id="2" * 32, kind="run", status="FINISHED", **fields),
+        HistoryEntry(id="3" * 32, kind="sweep", status="FAILED", reason="no memory", **fields),
+    ]
+    _, first, second, third, reason = text([history_section([trained, *others])], 120)
+    assert re.search(r" \d\d:\d\d  run    1{12}  two     2,241 samples/s  default cpu.*\.\.\.$", first)
+    assert "  no speed  " in second and "  FAILED  " in third
+    assert reason == "  333333333333  no memory"
+    lines = text([history_section([trained, *others])], 80)
+    assert max(map(len, lines)) <= 80 and lines[0].split() == ["made", "kind", "id", "recipe", "result"]
 
 
 def test_rows_as_data_say_what_was_too_noisy_to_tell() -> None:

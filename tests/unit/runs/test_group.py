@@ -67,9 +67,8 @@ def test_all_workers_begin_once_all_are_ready(store: Store, fates: Fates) -> Non
 def test_a_worker_that_is_killed_ends_the_run_which_names_it(store: Store, fates: Fates, index: int) -> None:
     fates(w0="wait", w1="wait")
     pids = meanwhile(store, index, lambda pid: os.kill(pid, signal.SIGKILL))
-    outcome = measure(store)
     reason = f"worker {index} of 2 was killed by SIGKILL; the system does this when memory runs out"
-    assert outcome.result.exit and (outcome.result.status, outcome.result.exit.reason) == ("KILLED", reason)
+    assert end_of(store) == ("KILLED", reason)
     assert not any(psutil.pid_exists(pid) for pid in pids)
     other = read_journal(member_path(store.journal_path(RUN), 1 - index))
     assert "spans" in {record["kind"] for record in other}  # what the other measured is kept
@@ -96,7 +95,6 @@ def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing
     store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group, "STOPPED_SECONDS", 0.1)
-    monkeypatch.setattr(group, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(session, "STOP_SECONDS", 0.5)
     fates(w0="hang", w1="wait")
     pids = meanwhile(store, 1, lambda pid: os.kill(pid, signal.SIGSTOP))
@@ -144,21 +142,21 @@ def test_of_several_that_fail_the_one_that_the_others_fail_of_is_named(first: An
     assert both.fault and both.fault.reason.startswith(cause)
 
 
-def test_workers_that_wait_for_one_another_do_not_do_so_for_ever(
-    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("fate", "limits", "reason"),
+    [
+        ("wait", {"SILENT_SECONDS": 0.5, "SILENCE_FACTOR": 1.0}, "they wait for one another"),
+        ("join", {"JOIN_SECONDS": 0.2}, "for the others, who meet at 127.0.0.1:"),
+    ],
+)
+def test_workers_do_not_wait_for_one_another_for_ever(
+    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch, fate: str, limits: dict[str, float], reason: str
 ) -> None:
-    monkeypatch.setattr(group, "SILENT_SECONDS", 0.5)
-    monkeypatch.setattr(group, "SILENCE_FACTOR", 1.0)
-    fates(w0="wait", w1="wait")
-    status, reason = end_of(store)
-    assert (status, "they wait for one another" in reason) == ("KILLED", True)
-
-
-def test_workers_that_do_not_meet_are_given_up(store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "JOIN_SECONDS", 0.2)
-    fates(w0="join", w1="join")
-    status, reason = end_of(store)
-    assert (status, "for the others, who meet at 127.0.0.1:" in reason) == ("KILLED", True)
+    for name, value in limits.items():
+        monkeypatch.setattr(group, name, value)
+    fates(w0=fate, w1=fate)
+    status, found = end_of(store)
+    assert (status, reason in found) == ("KILLED", True)
 
 
 def test_a_worker_that_another_command_has_the_rest_of_keeps_its_journal_alone(store: Store, fates: Fates) -> None:
@@ -191,12 +189,6 @@ def test_what_another_worker_refuses_is_refused_and_nothing_is_left(store: Store
     assert not store.root.exists()
 
 
-def test_without_a_number_of_workers_nothing_is_started(store: Store, fates: Fates) -> None:
-    with pytest.raises(RecipeError, match="--workers N starts them on this machine"):
-        measure(store, ask(None))
-    assert not store.root.exists()
-
-
 def test_a_journal_that_cannot_be_read_any_more_ends_all(store: Store, fates: Fates) -> None:
     fates(w0="wait", w1="wait")
 
@@ -209,24 +201,23 @@ def test_a_journal_that_cannot_be_read_any_more_ends_all(store: Store, fates: Fa
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def visible(config: dict[str, Any], num_workers: int, num_gpus: int) -> list[str | None]:
+def visible(devices: tuple[str, ...], num_workers: int, num_gpus: int) -> list[str | None]:
     gpus = [Gpu(name="card", uuid=f"GPU-{index}") for index in range(num_gpus)]
-    distribution = DistributionConfig(strategy="multi_worker", **config)
+    distribution = DistributionConfig(strategy="multi_worker", devices=devices)
     return [each.get("CUDA_VISIBLE_DEVICES") for each in launch.divide_gpus(distribution, num_workers, gpus)]
 
 
 def test_each_worker_of_a_machine_has_gpus_of_its_own() -> None:
-    assert visible({"devices": ("gpu:0",)}, 2, 4) == ["GPU-0", "GPU-1"]
-    assert visible({"devices": ("gpu:0", "gpu:1")}, 2, 4) == ["GPU-0,GPU-1", "GPU-2,GPU-3"]
-    assert visible({"devices": ("gpu",)}, 2, 4) == visible({}, 2, 4) == ["GPU-0,GPU-1", "GPU-2,GPU-3"]
-    assert visible({"devices": ("cpu:0",)}, 2, 4) == visible({}, 2, 0) == [None, None]
+    assert visible(("gpu:0",), 2, 4) == ["GPU-0", "GPU-1"]
+    for devices in ((), ("gpu",), ("gpu:0", "gpu:1")):
+        assert visible(devices, 2, 4) == ["GPU-0,GPU-1", "GPU-2,GPU-3"]
+    assert visible(("cpu:0",), 2, 4) == visible((), 2, 0) == [None, None]
 
 
 @pytest.mark.parametrize(
     ("devices", "num_workers", "num_gpus", "what"),
     [
         (("gpu:0",), 2, 1, r"2 workers with 1 GPU each need 2, and 1 can be seen here. Use fewer workers, or --dev"),
-        (("gpu",), 2, 1, "2 workers with 1 GPU each need 2"),
         (("gpu",), 2, 3, "3 GPUs do not divide among 2 workers"),
         (("gpu:0",), 2, 0, "none is seen here"),
         (("gpu:1",), 1, 2, r"those of each worker count from gpu:0. Received: gpu:1"),
@@ -236,7 +227,7 @@ def test_gpus_that_do_not_suffice_are_an_error(
     devices: tuple[str, ...], num_workers: int, num_gpus: int, what: str
 ) -> None:
     with pytest.raises(DeviceError, match=what):
-        visible({"devices": devices}, num_workers, num_gpus)
+        visible(devices, num_workers, num_gpus)
 
 
 def test_a_gpu_that_would_stay_idle_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import errno
 import threading
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,8 +48,12 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_watch, "_PATIENCE_SECONDS", 300.0)
 
 
-def meter_of(root: Path) -> Callable[[Sequence[str]], EnergyMeter]:
-    return lambda addresses: EnergyMeter(addresses, root)
+def started(journal: Journal, machine: Path, meter: type[EnergyMeter] = EnergyMeter) -> MachineWatch:
+    """Returns the watch over a training on the processor, which has begun."""
+    watch = MachineWatch(journal.path, lambda addresses: meter(addresses, machine))
+    watch.take_in(ready(devices=("cpu:0",)))
+    watch.take_in(STARTED)
+    return watch
 
 
 def count_looks(path: Path) -> int:
@@ -62,11 +65,13 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
 ) -> None:
     clock = Clock()
     driver = install_nvml(monkeypatch, FakeNvml(clock, Card("0000:3b:00.0"), Card(GPU, clock_mhz=1200)))
-    watch = MachineWatch(journal.path, meter_of(tmp_path))
+    watch = MachineWatch(journal.path, lambda addresses: EnergyMeter(addresses, tmp_path))
     watch.take_in(ready())
     assert driver.open == 1
     assert count_looks(journal.path) == 0
     watch.take_in(STARTED)
+    for number in range(300):  # what the worker writes meanwhile
+        journal.append("note", text=f"{number} " + "x" * 500)
     wait_until(lambda: count_looks(journal.path) >= 3, "3 looks")
     watch.take_in(TRAINED)
     number = count_looks(journal.path)
@@ -76,27 +81,14 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     records = read_records(journal.path)
     assert count_looks(journal.path) == number
     assert records[-1]["kind"] == "exit"
-    states = replay(records).machine_states
+    result = replay(records)
+    assert result.num_unreadable_lines == 0
+    assert [int(note.split()[0]) for note in result.notes] == list(range(300))
+    states = result.machine_states
     assert len(states) == number
     assert {name for state in states for name in state.gpus} == {GPU}
     assert states[0].gpus[GPU].clock_mhz == 1200
     assert [state.seconds for state in states] == sorted(state.seconds for state in states)
-
-
-def test_what_it_writes_beside_a_worker_tears_no_line(journal: Journal, tmp_path: Path) -> None:
-    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0", 5.0)
-    watch = MachineWatch(journal.path, meter_of(tmp_path / "machine"))
-    watch.take_in(ready(devices=("cpu:0",)))
-    watch.take_in(STARTED)
-    for number in range(300):
-        journal.append("note", text=f"{number} " + "x" * 500)
-    wait_until(lambda: count_looks(journal.path) >= 3, "3 looks")
-    watch.close()
-    journal.close()
-    result = replay(read_records(journal.path))
-    assert result.num_unreadable_lines == 0
-    assert [int(note.split()[0]) for note in result.notes] == list(range(300))
-    assert all(state.joules == {"package-0": 5.0} for state in result.machine_states)
 
 
 def test_where_there_is_nothing_to_see_no_thread_is_started(
@@ -107,10 +99,7 @@ def test_where_there_is_nothing_to_see_no_thread_is_started(
 
     stand_in = SimpleNamespace(Event=threading.Event, Lock=threading.Lock, Thread=make)
     monkeypatch.setattr(machine_watch, "threading", stand_in)
-    watch = MachineWatch(journal.path, meter_of(tmp_path))
-    watch.take_in(ready(devices=("cpu:0",)))
-    watch.take_in(STARTED)
-    watch.close()
+    started(journal, tmp_path).close()
     assert count_looks(journal.path) == 0
 
 
@@ -126,9 +115,7 @@ def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(record_lines, "append", refuse)
-    watch = MachineWatch(journal.path, meter_of(tmp_path / "machine"))
-    watch.take_in(ready(devices=("cpu:0",)))
-    watch.take_in(STARTED)
+    watch = started(journal, tmp_path / "machine")
     thread = watch._thread
     assert thread is not None
     thread.join(30)
@@ -151,9 +138,7 @@ def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_l
             assert answers.wait(60)
             return super().look()
 
-    watch = MachineWatch(journal.path, lambda addresses: Silent(addresses, tmp_path / "machine"))
-    watch.take_in(ready(devices=("cpu:0",)))
-    watch.take_in(STARTED)
+    watch = started(journal, tmp_path / "machine", Silent)
     thread = watch._thread
     assert thread is not None
     assert asked.wait(60)

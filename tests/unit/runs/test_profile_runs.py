@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from journals import build_sized_result, write_journal
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
 from screens import Screen
 from tfbench.analysis.run.checks import find_early_cautions
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.journal import files_folder, read_records, replay
@@ -33,7 +32,7 @@ TRAINED = build_sized_result(0)
 
 
 def summary_of(result: RunResult) -> Summary:
-    return summarize(result, warmup_steps=1)
+    return summarize_run(result)
 
 
 def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:
@@ -55,32 +54,21 @@ def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:
     assert not metrics.keys() & {"samples_per_second", "steady_steps", "loss", "val_accuracy", "first_step_seconds"}
     assert metrics["num_parameters"] == 1000
     assert None not in metrics.values()
+    ended = build_profile_run(profile=Profile(), exit=KILLED)  # before its first round
+    assert not summary_of(ended).metrics.keys() & PROFILE_METRICS.keys()
+    assert "Profile of a step, no training.\n" in fields.describe(ended, summary_of(ended))
 
 
 def test_a_profile_is_cautioned_of_the_machine_and_not_of_a_training() -> None:
     recipe = build_recipe(measurement={"steps": 5, "clock": "step"}, recipe={"not_meant_for": ["cpu"]})
     assert find_early_cautions(build_result(request=build_request(recipe=recipe))) != ()
     quiet = build_profile_run(build_profile_request(recipe=recipe))
-    assert summary_of(quiet).cautions == ()
-    assert find_early_cautions(quiet) == ()
-    missing = build_profile_run(placement=build_placement(unused_gpu="no driver"))
-    assert find_early_cautions(missing) == summary_of(missing).cautions == ("no driver",)
-    busy = build_profile_run(
-        usage=build_usage(busy_cpu_seconds=28.0, stolen_cpu_seconds=8.0),
-        placement=build_placement(notes=("no GPU found",)),
-        notes=("data was scarce",),
-    )
-    cautions = summary_of(busy).cautions
-    assert len(cautions) == 4
-    assert cautions[0].startswith("Other processes used 5.0 of 8 CPU cores")
-    assert cautions[1].startswith("The hypervisor gave ")
-    assert cautions[2:] == ("data was scarce", "no GPU found")
-
-
-def test_a_profile_that_ended_before_its_first_round_has_no_times() -> None:
-    result = build_profile_run(profile=Profile(), exit=KILLED)
-    assert not summary_of(result).metrics.keys() & PROFILE_METRICS.keys()
-    assert "Profile of a step, no training.\n" in fields.describe(result, summary_of(result))
+    assert find_early_cautions(quiet) == summary_of(quiet).cautions == ()
+    missing = build_profile_run(placement=build_placement(unused_gpu="no driver"), notes=("data was scarce",))
+    assert find_early_cautions(missing) == ("no driver",)
+    assert set(summary_of(missing).cautions) == {"no driver", "data was scarce"}
+    (busy,) = summary_of(build_profile_run(usage=build_usage(busy_cpu_seconds=28.0))).cautions
+    assert busy.startswith("Other processes used ")
 
 
 @pytest.mark.parametrize(
@@ -144,20 +132,16 @@ def test_profiles_are_no_runs_to_compare(store: Store) -> None:
 
 
 def test_the_last_run_that_trained_is_found_behind_a_profile(store: Store) -> None:
-    write_journal(store, TRAINED)
     profile = build_profile_run(build_profile_request(created=TRAINED.request.created + 1))
     write_profile_journal(store, profile)
+    with pytest.raises(UnknownNameError, match="Name a run that trained"):
+        store.find_training("@last")
+    write_journal(store, TRAINED)
     assert store.find("@last") == profile.request.run_id
     assert store.find_training("@last") == TRAINED.request.run_id
     assert store.find_training(TRAINED.request.run_id[:31]) == TRAINED.request.run_id
     with pytest.raises(UnknownNameError, match=r"run 'aaa': a{32} is a profile of a step, made by `tfbench profile`"):
         store.find_training("aaa")
-
-
-def test_a_store_of_profiles_alone_has_no_last_training(store: Store) -> None:
-    write_profile_journal(store, build_profile_run())
-    with pytest.raises(UnknownNameError, match="Name a run that trained"):
-        store.find_training("@last")
 
 
 @pytest.mark.parametrize(
@@ -189,21 +173,14 @@ def test_no_profile_is_made_of_steps_on_samples_that_lie_on_the_device() -> None
 @pytest.mark.parametrize(
     ("training", "reason"),
     [
-        (
-            {"backend": "jax"},
-            "--trace: tfbench reads no trace of JAX. Leave --trace out, or use another back end.",
-        ),
-        (
-            {"backend": "torch", "compiler": "inductor"},
-            "--trace: PyTorch's trace does not show what is inside code that torch.compile made. Leave --trace out, or "
-            "use --set training.compiler=eager.",
-        ),
+        ({"backend": "jax"}, "tfbench reads no trace of JAX. Leave --trace out, or use another back end."),
+        ({"backend": "torch", "compiler": "inductor"}, "PyTorch's trace does not show what is inside code that"),
     ],
 )
 def test_a_trace_that_would_tell_nothing_is_refused_and_phases_are_not(training: dict[str, str], reason: str) -> None:
     request = build_request(recipe=build_recipe(training=training))
     assert profile_request(request, ProfileRequest()).profile
-    with pytest.raises(RecipeError, match=f"^{re.escape(reason)}$"):
+    with pytest.raises(RecipeError, match=f"^--trace: {reason}"):
         profile_request(request, ProfileRequest(kind="trace"))
 
 

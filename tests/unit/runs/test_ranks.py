@@ -50,26 +50,46 @@ def test_what_is_no_list_of_nodes_is_refused(text: str) -> None:
         expand_nodes(text)
 
 
-def test_a_task_of_slurm_is_a_worker_and_its_nodes_are_where_they_meet() -> None:
-    assert find(SLURM) == (2, 4, "node03:61888,node04:61888,node05:61888,node9:61888")
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+POD = {"JOB_COMPLETION_INDEX": "3"}
+EVEN = SLURM | {"SLURM_STEP_NODELIST": "a[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
+ALONE = SLURM | {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}  # a shell in a step
+MPI_OF_SLURM = SLURM | {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"} | OPEN_MPI  # started once a node
+BY_HAND = {"coordinator": "a", "num_workers": 2, "worker_index": 1}
+CHIEF = {"cluster": {"chief": ["c:1"], "worker": ["a:2"]}, "task": {"type": "worker", "index": 0}}
 
 
-def test_a_shell_in_a_step_of_one_task_is_as_any_other() -> None:
-    alone = SLURM | {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}
-    assert find(alone, coordinator="a:5", num_workers=2, worker_index=1) == (1, 2, "a:5")
+@pytest.mark.parametrize(
+    ("environment", "by_recipe", "given", "found"),
+    [
+        ({}, 3, {}, (0, 3, "")),
+        ({}, None, {"workers": 2}, (0, 2, "")),
+        ({}, None, BY_HAND, (1, 2, "a:61439")),
+        (SLURM, None, {}, (2, 4, "node03:61888,node04:61888,node05:61888,node9:61888")),
+        (EVEN, None, {"backend": "tensorflow"}, (2, 4, "a1:61888,a1:61889,a2:61888,a2:61889")),
+        (ALONE, None, {"coordinator": "a:5", "num_workers": 2, "worker_index": 1}, (1, 2, "a:5")),
+        (ALONE, None, {"workers": 2}, (0, 2, "")),
+        (ALONE, 2, {}, (0, 2, "")),
+        (MPI_OF_SLURM, None, {}, (1, 2, "node03:61888")),
+        (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, None, {}, (1, 2, LOCAL)),
+        ({"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}, None, {}, (0, 2, LOCAL)),
+        (OPEN_MPI, None, {"coordinator": "a:5000"}, (1, 2, "a:5000")),
+        ({"TF_CONFIG": json.dumps(TF_CONFIG)}, None, {}, (1, 2, "a:2222,b:2222")),
+        ({"TF_CONFIG": json.dumps(CHIEF)}, None, {}, (1, 2, "c:1,a:2")),
+        (TORCHRUN, None, {}, (1, 2, "a:61439")),
+        (POD, 4, {"coordinator": "bench-0.bench:5000"}, (3, 4, "bench-0.bench:5000")),
+    ],
+)
+def test_launchers_and_users_say_which_worker_it_is(
+    environment: dict[str, str], by_recipe: int | None, given: dict[str, Any], found: tuple[int, int, str]
+) -> None:
+    assert find(environment, by_recipe, **given) == found
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:5", "0.0.0.0", "0:5", "0x0:5", "[::]:5", "[::0]:5"])
 def test_every_address_is_no_coordinator(address: str) -> None:
     with pytest.raises(RecipeError, match="is every address of every machine"):
         find({}, coordinator=address, num_workers=2, worker_index=0)
-
-
-def test_nodes_of_slurm_with_as_many_tasks_each_tell_all_addresses() -> None:
-    even = SLURM | {"SLURM_STEP_NODELIST": "a[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
-    assert find(even, backend="tensorflow") == (2, 4, "a1:61888,a1:61889,a2:61888,a2:61889")
-    with pytest.raises(RecipeError, match="TensorFlow needs the address of each worker, and Slurm says one"):
-        find(even | {"SLURM_STEP_TASKS_PER_NODE": "3,1"}, backend="tensorflow")
 
 
 def test_two_jobs_on_one_node_do_not_meet() -> None:
@@ -82,27 +102,6 @@ def test_a_job_that_has_not_called_srun_is_told_to() -> None:
         find(batch)
 
 
-def test_mpi_says_which_worker_and_slurm_beneath_it_where() -> None:
-    started_once_a_node = SLURM | {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}
-    assert find(started_once_a_node | OPEN_MPI) == (1, 2, "node03:61888")
-
-
-def test_mpi_on_one_machine_needs_no_coordinator_and_on_several_asks_for_it() -> None:
-    assert find(OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}) == (1, 2, LOCAL)
-    assert find({"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}) == (0, 2, LOCAL)
-    assert find(OPEN_MPI, coordinator="a:5000") == (1, 2, "a:5000")
-    with pytest.raises(
-        RecipeError, match="where the first worker is, is not said by Open MPI: --coordinator HOST:PORT"
-    ):
-        find(OPEN_MPI)
-
-
-def test_tf_config_says_all() -> None:
-    assert find({"TF_CONFIG": json.dumps(TF_CONFIG)}) == (1, 2, "a:2222,b:2222")
-    chief = {"cluster": {"chief": ["c:1"], "worker": ["a:2"]}, "task": {"type": "worker", "index": 0}}
-    assert find({"TF_CONFIG": json.dumps(chief)}) == (1, 2, "c:1,a:2")
-
-
 @pytest.mark.parametrize(
     "text", ["{", "[]", "{}", '{"cluster": {"worker": ["a b"]}, "task": {"type": "worker", "index": 0}}']
 )
@@ -111,36 +110,19 @@ def test_a_tf_config_that_is_none_says_what_is_expected(text: str) -> None:
         find({"TF_CONFIG": text})
 
 
-def test_torchrun_and_kubernetes_are_known() -> None:
-    assert find({"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}) == (1, 2, "a:61439")
-    pod = {"JOB_COMPLETION_INDEX": "3"}
-    assert find(pod, 4, coordinator="bench-0.bench:5000") == (3, 4, "bench-0.bench:5000")
-    with pytest.raises(RecipeError, match="the number of workers is not said by Kubernetes: --num-workers N"):
-        find(pod, coordinator="a:1")
-
-
-def test_by_hand_all_three_are_needed() -> None:
-    by_hand = {"coordinator": "a", "num_workers": 2, "worker_index": 1}
-    assert find({}, **by_hand) == (1, 2, "a:61439")
-    for missing, name in (
-        ("coordinator", "--coordinator"),
-        ("num_workers", "--num-workers"),
-        ("worker_index", "--wor"),
-    ):
-        with pytest.raises(RecipeError, match=name):
-            find({}, **by_hand | {missing: None})
-
-
-def test_without_a_launcher_the_workers_of_the_recipe_are_started_here() -> None:
-    assert find({}, 3) == (0, 3, "")
-    assert find({}, workers=2) == (0, 2, "")
-    with pytest.raises(RecipeError, match="--workers N starts them on this machine; for several machines"):
-        find({})
-
-
 @pytest.mark.parametrize(
     ("environment", "num_workers", "given", "what"),
     [
+        ({}, None, {}, "--workers N starts them on this machine; for several machines"),
+        (OPEN_MPI, None, {}, "where the first worker is, is not said by Open MPI: --coordinator HOST:PORT"),
+        (POD, None, {"coordinator": "a:1"}, "the number of workers is not said by Kubernetes: --num-workers N"),
+        *[({}, None, BY_HAND | {name: None}, name.replace("_", "-")) for name in BY_HAND],
+        (
+            EVEN | {"SLURM_STEP_TASKS_PER_NODE": "3,1"},
+            None,
+            {"backend": "tensorflow"},
+            "TensorFlow needs the address of each worker, and Slurm says one",
+        ),
         (SLURM, None, {"workers": 2}, "would be started by each of 4 processes of Slurm"),
         ({}, None, {"workers": 2, "coordinator": "a:1"}, "Use one or the other"),
         ({}, 4, {"workers": 2}, "--workers: 2, and distribution.num_workers of the recipe: 4"),
@@ -153,13 +135,8 @@ def test_without_a_launcher_the_workers_of_the_recipe_are_started_here() -> None
         ({}, 2, {"coordinator": "a b", "worker_index": 1}, "--coordinator: must be HOST:PORT"),
     ],
 )
-def test_what_contradicts_is_an_error(
+def test_what_is_not_said_or_contradicts_is_an_error(
     environment: dict[str, str], num_workers: int | None, given: dict[str, Any], what: str
 ) -> None:
     with pytest.raises(RecipeError, match=what):
         find(environment, num_workers, **given)
-
-
-def test_a_step_of_one_task_is_no_group() -> None:
-    alone = SLURM | {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}
-    assert find(alone, workers=2) == find(alone, 2) == (0, 2, "")

@@ -18,6 +18,7 @@ from tfbench.report.table import text as text_of
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
 from tfbench.runs.repeats import RepeatPlan, Repeats, repeat_run
+from tfbench.runs.series import make_runs
 from tfbench.store.store import Store
 from tfbench.wording import format_share
 
@@ -57,6 +58,9 @@ def test_seeds_vary_on_request_and_only_then_has_the_accuracy_an_interval() -> N
     assert spread.interval is not None and spread.interval.center == spread.center == pytest.approx(0.91)
     same = repeat(THREE, 100.0, val_accuracy=lambda number: 0.9)
     assert [spread.interval for spread in same.summary.spreads if spread.metric == "val_accuracy"] == [None]
+    late = build_request(recipe=build_recipe(training={"seed": 2**31 - 2}))
+    with pytest.raises(RecipeError, match=r"must be 2147483647 or less\. Received: 2147483648\. Use a smaller seed\."):
+        repeat_run(late, RepeatPlan(num=3, max_num=3, varies_seed=True), runs)
 
 
 def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
@@ -70,12 +74,6 @@ def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
     with pytest.raises(ComparisonError, match="changed while it was repeated: model_digest"):
         repeat_run(build_request(), RepeatPlan(num=5, max_num=5), execute)
     assert len(runs.requests) == 3
-
-
-def test_seeds_end_somewhere() -> None:
-    request = build_request(recipe=build_recipe(training={"seed": 2**31 - 2}))
-    with pytest.raises(RecipeError, match=r"must be 2147483647 or less\. Received: 2147483648\. Use a smaller seed\."):
-        repeat_run(request, RepeatPlan(num=3, max_num=3, varies_seed=True), FakeRuns(100.0))
 
 
 def test_repeats_are_added_until_the_interval_is_narrow() -> None:
@@ -108,17 +106,16 @@ def test_repeats_are_added_until_they_are_precise_or_too_many(
 def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
     done = repeat(THREE, 100.0, "FAILED", 104.0)
     assert values_of(done, "samples_per_second") == (100.0, 104.0)
-    assert (done.summary.num, done.summary.num_failed) == (3, 1)
-    assert len(done.series.outcomes) == 3
+    assert (done.summary.num, done.summary.num_failed, len(done.series.outcomes)) == (3, 1, 3)
+    refused = repeat(THREE, 100.0, TrackingError("the disk is full"), 101.0)
+    assert (refused.summary.num, refused.summary.num_failed, len(refused.series.outcomes)) == (3, 1, 2)
+    assert repeats_document(refused.summary)["repeats"]["refusals"] == ["the disk is full"]
 
 
-def test_a_refusal_of_the_first_repeat_is_an_error_and_of_a_later_one_a_failure() -> None:
-    with pytest.raises(DeviceError, match="gone"):
-        repeat(THREE, DeviceError("gpu:0: gone"))
-    done = repeat(THREE, 100.0, TrackingError("the disk is full"), 101.0)
-    assert (done.summary.num, done.summary.num_failed) == (3, 1)
-    assert len(done.series.outcomes) == 2
-    assert repeats_document(done.summary)["repeats"]["refusals"] == ["the disk is full"]
+@pytest.mark.parametrize("error", [DeviceError("gpu:0: gone"), InterruptedRunError("interrupted")])
+def test_where_nothing_comes_of_the_first_repeat_there_are_no_others(error: Exception) -> None:
+    with pytest.raises(type(error), match=str(error)):
+        repeat(THREE, error)
 
 
 @pytest.mark.parametrize(
@@ -139,28 +136,32 @@ def test_a_request_to_stop_ends_the_repeats_and_those_done_are_shown(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_request_to_stop_before_anything_was_measured_is_an_error() -> None:
-    with pytest.raises(InterruptedRunError):
-        repeat(THREE, InterruptedRunError("interrupted"))
+def test_a_signal_while_the_next_run_is_chosen_ends_the_series_before_it() -> None:
+    def next_run(done: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return build_request(), ""
+
+    series = make_runs(next_run, lambda request, label: pytest.fail("it was to be stopped"))
+    assert (series.was_interrupted, series.runs) == (True, ())
 
 
 def test_the_figures_stand_in_a_table_with_one_unit_a_row() -> None:
-    done = repeat(
-        THREE,
-        10_000.0,
-        10_100.0,
-        9_900.0,
-        step_time_median_seconds=lambda number: 0.0095 + number / 2000,
-        first_step_seconds=lambda number: 1.25,
-        peak_memory_bytes=lambda number: 2**30 + number * 2**20,
-        epoch_seconds=lambda number: None,
-    )
-    rows = [re.split("  +", line) for line in text_of([repeats_section(done.summary)], 80)[1:6]]
+    metrics: dict[str, Callable[[int], float | None]] = {
+        "step_time_median_seconds": lambda number: 0.0095 + number / 2000,
+        "peak_memory_bytes": lambda number: 2**30 + number * 2**20,
+        "epoch_seconds": lambda number: None,
+        "val_accuracy": lambda number: 0.9,
+    }
+    for data in ("synthetic", "real"):
+        request = build_request(recipe=build_recipe(dataset={"data": data}))
+        done = repeat_run(request, THREE, FakeRuns(10_000.0, 10_100.0, 9_900.0, **metrics))
+        marked = "synthetic data" in "\n".join(text_of([repeats_section(done.summary)], 300))  # beside the accuracy
+        assert marked is (data == "synthetic")
+    rows = [re.split("  +", line) for line in text_of([repeats_section(done.summary)], 80)[1:5]]
     assert rows == [
         ["", "mean", "95 % CI", "range", "n"],
         ["samples/s", "10,000", "9,754 to 10,251", "9,900 to 10,100", "3"],
         ["step time median", "9.992 ms", "8.824 ms to 11.31 ms", "9.5 ms to 10.5 ms", "3"],
-        ["first step", "1.25 s", "1.25 s to 1.25 s", "1.25 s to 1.25 s", "3"],
         ["peak memory", "1.00 GiB", "1023 MiB to 1.00 GiB", "1.00 GiB to 1.00 GiB", "3"],
     ]
 
@@ -201,19 +202,13 @@ def test_json_is_one_document_that_states_method_and_number(
     assert done.exit_code == 0
     document = json.loads(done.stdout)
     assert document.keys() == {"format_version", "id", "group", "repeats", "runs"}
-    assert document["format_version"] == 1
     repeats = document["repeats"]
-    assert (repeats["num"], repeats["num_finished"], repeats["num_failed"]) == (3, 3, 0)
-    assert (repeats["metrics"]["samples_per_second"]["confidence"], repeats["reached"]) == (0.95, None)
+    assert (repeats["num"], repeats["num_finished"], repeats["num_failed"], repeats["reached"]) == (3, 3, 0, None)
     assert (repeats["was_interrupted"], repeats["varies_seed"]) == (False, False)
     expected = log_interval([100.0, 102.0, 98.0])
     assert expected is not None
-    assert repeats["metrics"]["samples_per_second"] == {
-        "center": expected.center,
+    assert repeats["metrics"]["samples_per_second"] == dataclasses.asdict(expected) | {
         "is_geometric": True,
-        "low": expected.low,
-        "high": expected.high,
-        "num": 3,
         "values": [100.0, 102.0, 98.0],
         "method": "Student-t on the logarithms of the processes' values",
         "confidence": 0.95,
@@ -222,6 +217,8 @@ def test_json_is_one_document_that_states_method_and_number(
     assert [run["tags"]["tfbench.repeat"] for run in document["runs"]] == ["1", "2", "3"]
     assert {run["tags"]["tfbench.group"] for run in document["runs"]} == {document["group"]}
     assert "repeat 2 of 3" in done.stderr and "Repeats: 3 of 3 runs finished" in done.stderr
+    quiet = tfbench("run", "sine_lstm", "--repeats", "2", "--quiet", "--format", "json")
+    assert (len(json.loads(quiet.stdout)["runs"]), quiet.stderr) == (2, "")
 
 
 @pytest.mark.parametrize(
@@ -231,44 +228,24 @@ def test_the_exit_code_is_that_of_the_worst_run(
     tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], fates: tuple[Fate, ...], exit_code: int
 ) -> None:
     fake(*fates)
-    done = tfbench("run", "sine_lstm", "--repeats", "3")
+    done = tfbench("run", "sine_lstm", "--repeats", "3", "--quiet")
     assert done.exit_code == exit_code
     assert done.stdout.startswith("repeat 1 of 3: 100 samples/s") and "\nRepeats: " in done.stdout
+    assert "The last of them" not in done.stdout
 
 
 def test_each_repeat_is_a_line_and_the_last_is_shown_as_a_run_alone_is(
     tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
 ) -> None:
     runs = fake(100.0, "FAILED", 102.0)
-    lines = tfbench("run", "sine_lstm", "--repeats", "3").stdout.splitlines()
+    lines = tfbench("run", "sine_lstm", "--repeats", "3", "--verbose").stdout.splitlines()
     ids = [request.run_id for request in runs.requests]
     assert [line.partition(":")[0] for line in lines[:3]] == [f"repeat {number} of 3" for number in (1, 2, 3)]
     assert "FAILED" in lines[1] and ids[1] in lines[1]
     assert lines[3:6] == ["", "The last of them", ""]
     full = "\n".join(lines[6 : next(place for place, line in enumerate(lines) if line.startswith("Repeats: "))])
-    assert ids[2] in full and "FINISHED" in full and f"tfbench runs {ids[2][:12]}" in full
+    assert "FINISHED" in full and f"  Journal     mlruns/journals/{ids[2]}" in full
     assert ids[0] not in full and ids[1] not in full
-    assert sum(line.startswith("FINISHED") for line in lines) == 1
-
-
-@pytest.mark.parametrize(("option", "last"), [("--verbose", "  Journal     mlruns/journals/"), ("--quiet", None)])
-def test_more_or_less_is_shown_of_the_last_repeat(
-    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], option: str, last: str | None
-) -> None:
-    fake(100.0, 102.0)
-    shown = tfbench("run", "sine_lstm", "--repeats", "2", option).stdout
-    assert shown.count("repeat 1 of 2") == shown.count("\nRepeats: ") == 1
-    assert ("The last of them" in shown) is (last is not None)
-    assert last is None or last in shown
-
-
-def test_quiet_repeats_beside_a_json_document_say_nothing(
-    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
-) -> None:
-    fake(100.0, 102.0)
-    done = tfbench("run", "sine_lstm", "--repeats", "2", "--quiet", "--format", "json")
-    assert len(json.loads(done.stdout)["runs"]) == 2
-    assert done.stderr == ""
 
 
 def test_without_repeats_nothing_of_them_is_shown(tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]) -> None:
@@ -293,6 +270,7 @@ def test_without_repeats_nothing_of_them_is_shown(tfbench: Callable[..., Any], f
         (["--until-precise", "2%", "--repeats", "30"], "--max-repeats: must be 30 or more, which are made in any case"),
         (["--max-repeats", "5"], "--max-repeats limits --until-precise, which is not there."),
         (["--vary-seed"], "--vary-seed needs --repeats or --until-precise"),
+        (["--verbose", "--quiet"], "--verbose shows all there is: leave --quiet out."),
     ],
 )
 def test_impossible_repeats_are_refused(
@@ -302,32 +280,8 @@ def test_impossible_repeats_are_refused(
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr and done.stderr.count("Error: ") == 1
     assert list(in_tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("option", [("--repeats", "3"), ("--until-precise", "2%")])
-def test_a_run_that_goes_on_is_not_repeated(
-    tfbench: Callable[..., Any], in_tmp_path: Path, option: tuple[str, str]
-) -> None:
-    done = tfbench("run", "--resume", "@last", *option)
-    assert done.exit_code == 2
-    assert f"--resume goes on with one run as it was: leave {option[0]} out." in done.stderr
-
-
-def test_a_run_is_shown_either_in_full_or_in_a_line(tfbench: Callable[..., Any], in_tmp_path: Path) -> None:
-    done = tfbench("run", "sine_lstm", "--verbose", "--quiet")
-    assert done.exit_code == 2
-    assert "--verbose shows all there is: leave --quiet out." in done.stderr
-    assert list(in_tmp_path.iterdir()) == []
-
-
-def test_synthetic_data_is_marked_beside_the_accuracy() -> None:
-    synthetic, real = (
-        repeat_run(
-            build_request(recipe=build_recipe(dataset={"data": data})),
-            THREE,
-            FakeRuns(100.0, val_accuracy=lambda number: 0.9),
-        )
-        for data in ("synthetic", "real")
+    resumed = tfbench("run", "--resume", "@last", "--repeats", "3")
+    assert (resumed.exit_code, "--resume goes on with one run as it was: leave --repeats out." in resumed.stderr) == (
+        2,
+        True,
     )
-    shown = ["\n".join(text_of([repeats_section(done.summary)], 300)) for done in (synthetic, real)]
-    assert ["synthetic data" in text for text in shown] == [True, False]

@@ -1,28 +1,105 @@
+"""What is asked of a run: its name, where its data is, and which snapshot one goes on from."""
+
+import dataclasses
 from pathlib import Path
+from typing import Any
 
-from builders import build_recipe
-from tfbench.runs.requests import lay_values, new_request
+import pytest
 
-
-def test_a_run_is_named_after_what_varies() -> None:
-    recipe = build_recipe(distribution={"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]})
-    request = new_request(recipe, name=None, data_dir=None)
-    assert request.name.startswith(recipe.name)
-    assert request.name.endswith(f"-b{recipe.training.global_batch_size}-mirrored-cpu:0+cpu:1")
-
-
-def test_a_run_is_named_after_its_back_end_where_that_is_not_tensorflow() -> None:
-    recipe = build_recipe(training={"backend": "jax"}, distribution={"devices": ["cpu:0"]})
-    assert new_request(recipe, name=None, data_dir=None).name.endswith("-default-cpu:0-jax")
-    assert lay_values({"training.backend": "torch"}, backend="jax") == {"training.backend": "jax"}
+from builders import build_epoch, build_recipe, build_request, build_result
+from tfbench.errors import RecipeError, UnknownNameError
+from tfbench.records.journal import files_folder
+from tfbench.records.run import ResumePoint, RunExit, RunRequest, RunResult
+from tfbench.report.run.sections import resume_command
+from tfbench.runs.requests import lay_values, new_request, resumed_request
 
 
-def test_a_given_name_is_kept_and_ids_differ() -> None:
-    first, second = (new_request(build_recipe(), name="mine", data_dir=None) for _ in range(2))
-    assert first.name == "mine"
-    assert first.run_id != second.run_id
+@pytest.mark.parametrize(
+    ("backend", "distribution", "end"),
+    [
+        ("tensorflow", {"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]}, "-mirrored-cpu:0+cpu:1"),
+        ("jax", {"devices": ["cpu:0"]}, "-default-cpu:0-jax"),
+    ],
+)
+def test_a_run_is_named_after_what_varies(backend: str, distribution: dict[str, Any], end: str) -> None:
+    recipe = build_recipe(training={"backend": backend}, distribution=distribution)
+    name = new_request(recipe, name=None, data_dir=None).name
+    assert name.startswith(recipe.name) and name.endswith(f"-b{recipe.training.global_batch_size}{end}")
+    first, second = (new_request(recipe, name="mine", data_dir=None) for _ in range(2))
+    assert (first.name, first.run_id != second.run_id) == ("mine", True)
+    assert lay_values({"training.backend": "torch"}, backend=backend) == {"training.backend": backend}
 
 
 def test_the_data_folder_is_made_absolute_since_another_process_reads_it(in_tmp_path: Path) -> None:
     request = new_request(build_recipe(), name=None, data_dir=Path("data"))
     assert request.data_dir == str(in_tmp_path / "data")
+
+
+def killed_run(epochs: int, **fields: Any) -> RunResult:
+    request = build_request(recipe=build_recipe(training={"epochs": 9}))
+    done = tuple(build_epoch(epoch=number) for number in range(1, epochs + 1))
+    return build_result(**{"request": request, "epochs": done, "exit": RunExit(status="KILLED")} | fields)
+
+
+def resumed_run(before: int, epochs: int, **fields: Any) -> RunResult:
+    result = killed_run(epochs, **fields)
+    point = ResumePoint(run_id="b" * 12, snapshot="/elsewhere/epoch.npz", epochs=result.epochs[:before])
+    return dataclasses.replace(result, request=dataclasses.replace(result.request, resume=point))
+
+
+def resume(folder: Path, previous: RunResult, *snapshots: int) -> RunRequest:
+    journal = folder / "run.jsonl"
+    (files_folder(journal) / "snapshots").mkdir(parents=True)
+    for epoch in snapshots:
+        (files_folder(journal) / f"snapshots/epoch_{epoch:06}.npz").touch()
+    return resumed_request(previous, journal, overrides={}, name=None, data_dir=None)
+
+
+def test_goes_on_from_the_newest_snapshot_that_the_journal_reaches(tmp_path: Path) -> None:
+    # A machine that loses power may have lost the journal's last lines.
+    point = resume(tmp_path, killed_run(5), 2, 4, 6).resume
+    assert point is not None
+    assert (Path(point.snapshot).name, len(point.epochs)) == ("epoch_000004.npz", 4)
+
+
+def test_the_steps_that_were_done_are_counted_and_not_those_of_whole_epochs() -> None:
+    # 30 steps in executions of 7 are 35: five more batches were drawn in each epoch.
+    epochs = tuple(build_epoch(epoch=number, num_steps=35) for number in (1, 2))
+    assert ResumePoint(run_id="b", snapshot="x", epochs=epochs).num_steps == 70
+
+
+def test_a_snapshot_without_its_epochs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"journal ends before the snapshot .*epoch_000006\.npz.*Begin anew"):
+        resume(tmp_path, killed_run(5), 6)
+
+
+def test_a_resumed_run_without_a_snapshot_of_its_own_goes_on_from_its_predecessor_s(tmp_path: Path) -> None:
+    previous = resumed_run(before=3, epochs=4)
+    assert resume(tmp_path, previous).resume == previous.request.resume
+    assert resume_command(previous, "mlruns").startswith(f"tfbench run --resume {previous.request.run_id} ")
+
+
+def test_a_resumed_run_whose_own_snapshots_are_gone_does_not_fall_back_to_its_predecessor_s(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"no snapshot to go on from.*`tfbench export` leaves snapshots"):
+        resume(tmp_path, resumed_run(before=3, epochs=8, snapshot_epoch=8))
+
+
+def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path) -> None:
+    previous = resumed_run(before=3, epochs=4)
+    overrides = {"expect.target_accuracy": 0.9, "expect.val_accuracy_at_epoch": {"9": [0.8, 1.0]}}
+    recipe = resumed_request(previous, tmp_path / "x", overrides=overrides, name=None, data_dir=None).recipe
+    assert (recipe.expect.target_accuracy, recipe.expect.val_accuracy_at_epoch) == (0.9, {"9": (0.8, 1.0)})
+    with pytest.raises(RecipeError) as caught:
+        resumed_request(previous, tmp_path / "x", overrides={"training.seed": 1}, name=None, data_dir=None)
+    assert str(caught.value) == (
+        "training.seed: cannot be changed for a run that goes on from a snapshot. Can be: training.epochs, "
+        "training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of [output], [cost] and "
+        "[expect]."
+    )
+
+
+def test_a_run_that_goes_on_is_no_repeat_of_the_group_of_its_predecessor(tmp_path: Path) -> None:
+    previous = resumed_run(before=3, epochs=4)
+    tags = {"mine": "1", "tfbench.group": "x", "tfbench.repeat": "2", "tfbench.arm": "a", "tfbench.round": "1"}
+    previous = dataclasses.replace(previous, request=dataclasses.replace(previous.request, tags=tags))
+    assert resume(tmp_path, previous).tags == {"mine": "1", "tfbench.resumed_from": previous.request.run_id}

@@ -104,11 +104,11 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, 
     there, home, told = Store(tmp_path / "there"), Store(tmp_path / "home"), list[str]()
     for cell in TASKS[0].cells:
         write_journal(there, build_cell_result(PLAN, cell, 100.0, environment=build_environment(hostname="one")))
-    journals = {run_id: there.journal_path(run_id).read_bytes() for run_id in there.run_ids()}
+    journals = [there.journal_path(run_id).read_bytes() for run_id in there.run_ids()]
     ray.made = {
         0: Made("one", 0, "done", journals),
         1: ray.exceptions.RayError("The node is dead.\nMore."),
-        2: Made("two", 2, "Error: no such device", {}),
+        2: Made("two", 2, "Error: no such device", []),
     }
     with new_log(home, PLAN) as log:
         assert not make_tasks(log, TASKS[:3], home, STATE, told.append)
@@ -130,7 +130,7 @@ def test_what_was_measured_until_a_stop_comes_home(ray: FakeRay, tmp_path: Path)
     there, home, told = Store(tmp_path / "there"), Store(tmp_path / "home"), list[str]()
     cell = TASKS[0].cells[0]
     write_journal(there, build_cell_result(PLAN, cell, 100.0, environment=build_environment(hostname="one")))
-    journals = {run_id: there.journal_path(run_id).read_bytes() for run_id in there.run_ids()}
+    journals = [there.journal_path(run_id).read_bytes() for run_id in there.run_ids()]
     ray.cancelled = {0: {0: Made("one", 130, "stopped", journals)}, 1: {1: ray.exceptions.TaskCancelledError()}}
     with new_log(home, PLAN) as log:
         assert make_tasks(log, TASKS[:3], home, STATE, told.append)

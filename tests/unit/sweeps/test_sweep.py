@@ -1,12 +1,10 @@
 import dataclasses
 import errno
-import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from builders import build_recipe
 from fake_runs import FakeMaker, FakeRuns, Fate
 from sweeps import TWO_ARMS, build_plan
 from tfbench.cli._store import warn_of_unreadable_lines
@@ -18,11 +16,9 @@ from tfbench.errors import (
     TrackingError,
     UnknownNameError,
 )
-from tfbench.recipe.tables import to_tables
 from tfbench.records.journal import DiskFullError, Journal
 from tfbench.records.observer import Observer
-from tfbench.records.run import Summary
-from tfbench.records.sweep import Arm, Cell, CellResult, SweepPlan, Variation, list_cells
+from tfbench.records.sweep import Arm, CellResult, Variation, list_cells
 from tfbench.runs.limits import RunLimits
 from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
@@ -43,34 +39,20 @@ from tfbench.sweeps.plan import check_points
 from tfbench.sweeps.sweep import run_sweep
 
 
-class Watcher(Observer):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[int, int]] = []
-        self.ended: list[CellResult] = []
-
-    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
-        self.begun.append((cell.number, num_done))
-
-    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
-        self.ended.append(result)
-
-
 def no_tracker(*arguments: Any) -> Any:
     pytest.fail("nothing is to be tracked")
 
 
-def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns, Watcher]:
-    runs, watcher = FakeRuns(*fates), Watcher()
+def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns]:
+    runs = FakeRuns(*fates)
     with new_log(store, build_plan(**fields)) as log:
-        return run_sweep(log, FakeMaker(store, runs), watcher), runs, watcher
+        return run_sweep(log, FakeMaker(store, runs), Observer()), runs
 
 
 def go_on(store: Store, *fates: Fate) -> tuple[SweepEnd, FakeRuns]:
     runs = FakeRuns(*fates)
     with reopened_log(store, "abc") as log:
-        return run_sweep(log, FakeMaker(store, runs), Watcher()), runs
+        return run_sweep(log, FakeMaker(store, runs), Observer()), runs
 
 
 def outcomes(end: SweepEnd) -> list[str]:
@@ -78,7 +60,7 @@ def outcomes(end: SweepEnd) -> list[str]:
 
 
 def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
-    end, runs, _ = make_sweep(store, 100.0)
+    end, runs = make_sweep(store, 100.0)
     assert (end.num_cells, end.num_left, end.num_failed, end.was_interrupted) == (8, 0, 0, False)
     assert len({request.run_id for request in runs.requests}) == 8
     second = runs.requests[1]
@@ -93,17 +75,12 @@ def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
     assert second.overrides == ("training.global_batch_size",)
 
 
-def test_a_sweep_without_its_data_is_none(store: Store) -> None:
+@pytest.mark.parametrize("before", [(), (DeviceError("no GPU"),)])  # which hides no missing data
+def test_a_sweep_without_its_data_is_none(store: Store, before: tuple[Fate, ...]) -> None:
     with pytest.raises(DatasetError, match="no data"):
-        make_sweep(store, DatasetError("no data"))
+        make_sweep(store, *before, DatasetError("no data"))
     assert list_sweeps(store) == []
     assert not (store.root / "sweeps").exists()
-
-
-def test_a_device_that_is_missing_hides_no_missing_data(store: Store) -> None:
-    with pytest.raises(DatasetError, match="no data"):
-        make_sweep(store, DeviceError("no GPU"), DatasetError("no data"))
-    assert list_sweeps(store) == []
 
 
 def test_data_that_goes_later_or_is_varied_is_a_result(store: Store) -> None:
@@ -112,20 +89,19 @@ def test_data_that_goes_later_or_is_varied_is_a_result(store: Store) -> None:
     data = Variation(key="dataset.data", values=("real", "synthetic"))
     plan = dataclasses.replace(build_plan(num_rounds=1, variations=(data,)), sweep_id="def")
     with new_log(store, plan) as log:
-        assert outcomes(run_sweep(log, FakeMaker(store, runs), Watcher()))[0] == "REFUSED"
+        assert outcomes(run_sweep(log, FakeMaker(store, runs), Observer()))[0] == "REFUSED"
 
 
 def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
-    end, runs, watcher = make_sweep(store, "FAILED", DeviceError("no GPU"), 100.0)
+    end, runs = make_sweep(store, "FAILED", DeviceError("no GPU"), 100.0)
     assert outcomes(end) == ["FAILED", "REFUSED", "FINISHED", "FINISHED", "SKIPPED", "SKIPPED", "FINISHED", "FINISHED"]
     assert end.results[4].reason == "not tried: round 1 was REFUSED: no GPU"
     assert end.num_failed == 2
     assert len(runs.requests) == 6
-    assert len(watcher.ended) == 8
 
 
 def test_a_sweep_goes_on_with_the_runs_that_it_lacks(store: Store) -> None:
-    end, runs, _ = make_sweep(store, 100.0, 100.0, 100.0, "STOPPED")
+    end, runs = make_sweep(store, 100.0, 100.0, 100.0, "STOPPED")
     assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 5, 4)
     end, runs = go_on(store, 100.0)
     assert (end.was_interrupted, end.num_left, len(runs.requests)) == (False, 0, 5)
@@ -141,14 +117,15 @@ def test_a_run_that_was_never_heard_of_again_is_made_again(store: Store) -> None
     assert (end.num_left, len(runs.requests)) == (0, 8)
 
 
-def test_an_interruption_before_a_run_was_ready_leaves_it_to_be_made(store: Store) -> None:
-    end, _, _ = make_sweep(store, 100.0, InterruptedRunError("SIGINT"))
-    assert (end.was_interrupted, end.num_left) == (True, 7)
-
-
-def test_a_signal_between_two_runs_ends_the_sweep_after_the_one_that_finished(store: Store) -> None:
-    end, runs, _ = make_sweep(store, "SIGNAL", 100.0)
-    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 7, 1)
+@pytest.mark.parametrize(
+    ("fates", "num_made"),
+    [((100.0, InterruptedRunError("SIGINT")), 2), (("SIGNAL", 100.0), 1)],  # before a run was ready; between two
+)
+def test_a_signal_ends_the_sweep_and_what_finished_before_it_is_kept(
+    store: Store, fates: tuple[Fate, ...], num_made: int
+) -> None:
+    end, runs = make_sweep(store, *fates)
+    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 7, num_made)
 
 
 def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
@@ -156,7 +133,7 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
 ) -> None:
     clock = iter(range(0, 20_000, 20))
     monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))  # of no other thread
-    end, runs, _ = make_sweep(store, 100.0, time_budget_seconds=100.0)
+    end, runs = make_sweep(store, 100.0, time_budget_seconds=100.0)
     # 20 s pass with each run: five of them, and nothing is left.
     assert 0 < len(runs.requests) < 8
     assert end.num_left == 8 - len(runs.requests)
@@ -166,39 +143,13 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
 def test_limits_reach_the_run(store: Store) -> None:
     maker = FakeMaker(store, FakeRuns(100.0))
     with new_log(store, build_plan(run_timeout_seconds=60.0, memory_limit_bytes=2**30, num_rounds=1)) as log:
-        run_sweep(log, maker, Watcher())
+        run_sweep(log, maker, Observer())
     assert set(maker.limits) == {RunLimits(timeout_seconds=60.0, memory_bytes=2**30)}
 
 
 def test_two_processes_cannot_go_on_with_one_sweep(store: Store) -> None:
     with new_log(store, build_plan()), pytest.raises(TrackingError, match="sweep abc: another process is at it"):
         go_on(store, 100.0)
-
-
-def test_a_sweep_is_read_back_as_it_was_planned(store: Store) -> None:
-    plan = build_plan(time_budget_seconds=60.0, variations=(Variation(key="model.hidden_units", values=([1], [2, 3])),))
-    with new_log(store, plan) as log:
-        log.end(CellResult(cell=3, outcome="KILLED", run_id="r", reason="timed out", seconds=1.5))
-    found, results = read_sweep(store, "abc")
-    assert found == plan
-    assert results == {3: CellResult(cell=3, outcome="KILLED", run_id="r", reason="timed out", seconds=1.5)}
-
-
-def test_a_torn_last_line_is_passed_over(store: Store) -> None:
-    make_sweep(store, 100.0)
-    path = store.root / "sweeps" / "abc.jsonl"
-    path.write_bytes(path.read_bytes()[:-20])
-    _, results = read_sweep(store, "abc")
-    assert len(results) == 7
-
-
-def test_a_record_for_which_there_is_no_room_is_one_clear_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(journal: Journal) -> None:
-        raise OSError(errno.EFBIG, "File too large")
-
-    monkeypatch.setattr(Journal, "reserve", refuse)
-    with pytest.raises(TrackingError, match=r"abc\.jsonl: cannot be written: File too large\."):
-        make_sweep(store, 100.0)
 
 
 def test_what_a_killed_sweep_left_is_removed_by_a_recovery_unless_a_process_is_at_it(store: Store) -> None:
@@ -216,53 +167,45 @@ def test_a_sweep_goes_on_after_a_line_that_was_half_written(store: Store, torn: 
     make_sweep(store, 100.0)
     path = store.root / "sweeps" / "abc.jsonl"
     path.write_bytes(path.read_bytes()[:-torn])
+    assert len(read_sweep(store, "abc")[1]) == 7
     with reopened_log(store, "abc") as log:
         (missing,) = {cell.number for cell in list_cells(log.plan)} - log.results.keys()
         log.end(CellResult(cell=missing, outcome="FINISHED", run_id="again"))
     assert count_unreadable_lines(store, "abc") == 1
     _, results = read_sweep(store, "abc")
-    assert len(results) == 8
-    assert results[missing].run_id == "again"
-    assert find_tracking(store, "abc") is None
+    assert (len(results), results[missing].run_id) == (8, "again")
 
 
 def test_lines_of_a_sweep_that_cannot_be_read_are_counted_on_the_command_line(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_sweep(store, 100.0)
-    path = store.root / "sweeps" / "abc.jsonl"
     warn_of_unreadable_lines(store, "abc")
     assert capsys.readouterr().err == ""
-    path.write_bytes(path.read_bytes() + b"\xff\0\n")
+    with (store.root / "sweeps" / "abc.jsonl").open("ab") as file:
+        file.write(b"\xff\0\n")
     warn_of_unreadable_lines(store, "abc")
-    assert capsys.readouterr().err.startswith(
-        "Warning: 1 line of the record of sweep abc could not be read. A run whose"
-    )
-
-
-@pytest.mark.parametrize("text", ["", "{}\n", '{"kind":"plan","format_version":2,"plan":{}}\n', "no json\n"])
-def test_what_is_no_record_of_a_sweep_is_said(store: Store, text: str) -> None:
-    path = store.root / "sweeps" / "abc.jsonl"
-    path.parent.mkdir(parents=True)
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(TrackingError, match=r"abc.jsonl: is no record of a sweep"):
-        read_sweep(store, "abc")
+    assert capsys.readouterr().err.startswith("Warning: 1 line of the record of sweep abc could not be read. A run who")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
+        (None, "", ""),
+        (None, "{}\n", ""),
+        (None, '{"kind":"plan","format_version":2,"plan":{}}\n', ""),
+        (None, "no json\n", ""),
         ('"training":{', '"training":7,"sweep":{', r"training: must be a table. Received: 7"),
         ('"num_rounds":2', '"num_rounds":999999999', r"plan.num_rounds: .* less than or equal to 1000"),
     ],
 )
-def test_a_plan_that_no_command_makes_is_none(store: Store, old: str, new: str, problem: str) -> None:
+def test_what_is_no_record_of_a_sweep_is_said(store: Store, old: str | None, new: str, problem: str) -> None:
     with new_log(store, build_plan()):
         path = store.root / "sweeps" / "abc.jsonl"
         text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-    with pytest.raises(TrackingError, match=f"abc.jsonl: is no record of a sweep: .*{problem}"):
+    assert old is None or old in text
+    path.write_text(new if old is None else text.replace(old, new))
+    with pytest.raises(TrackingError, match=f"abc.jsonl: is no record of a sweep.*{problem}"):
         read_sweep(store, "abc")
 
 
@@ -281,24 +224,24 @@ def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:
         find_sweep(store, "x")
 
 
-def test_every_point_that_cannot_be_is_named_before_anything_runs() -> None:
-    plan: SweepPlan = build_plan(
-        variations=(Variation(key="training.global_batch_size", values=(0, 32, 10**9)),),
-        tables=to_tables(build_recipe()),
-    )
+@pytest.mark.parametrize(
+    ("fields", "lines"),
+    [
+        (  # two values under two arms
+            {"variations": (Variation(key="training.global_batch_size", values=(0, 32, 10**9)),)},
+            ["test with global_batch_size=0, default cpu:0: training.global_batch_size: must be"] + [""] * 3,
+        ),
+        (  # what is wrong with an arm at every size is named once
+            {"arms": (TWO_ARMS[0], parse_arm("default cpu:0 backend=jaxx"))},
+            ["test, default cpu:0 backend=jaxx: training.backend: must be"],
+        ),
+    ],
+)
+def test_every_point_that_cannot_be_is_named_before_anything_runs(fields: dict[str, Any], lines: list[str]) -> None:
     with pytest.raises(RecipeError) as error:
-        check_points(plan)
-    lines = str(error.value).splitlines()
-    assert len(lines) == 4  # two values under two arms
-    assert "global_batch_size=0, default cpu:0" in lines[0]
-
-
-def test_what_is_wrong_with_an_arm_at_every_size_is_named_once() -> None:
-    arms = (TWO_ARMS[0], parse_arm("default cpu:0 backend=jaxx"))
-    with pytest.raises(RecipeError) as error:
-        check_points(build_plan(arms=arms))
-    (line,) = str(error.value).splitlines()
-    assert line.startswith("test, default cpu:0 backend=jaxx: training.backend: must be")
+        check_points(build_plan(**fields))
+    assert all(map(str.startswith, str(error.value).splitlines(), lines))
+    assert len(str(error.value).splitlines()) == len(lines)
 
 
 def test_batches_that_do_not_divide_among_the_replicas_are_named_before_anything_runs() -> None:
@@ -314,7 +257,7 @@ def test_batches_that_do_not_divide_among_the_replicas_are_named_before_anything
 
 
 def test_a_sweep_goes_on_where_its_newest_run_is_tracked(store: Store) -> None:
-    _, runs, _ = make_sweep(store, 100.0, 100.0, "STOPPED")  # the third begins, and never ends
+    _, runs = make_sweep(store, 100.0, 100.0, "STOPPED")  # the third begins, and never ends
     assert find_tracking(store, "abc") is None
     ids = [request.run_id for request in runs.requests]
     for run_id, experiment in zip(ids, ("first", "second", "third"), strict=True):
@@ -325,24 +268,16 @@ def test_a_sweep_goes_on_where_its_newest_run_is_tracked(store: Store) -> None:
         assert (found.tracking_uri, found.experiment) == ("http://bench:5000", experiment)
 
 
-def test_the_record_holds_one_line_a_fact(store: Store) -> None:
-    make_sweep(store, 100.0, num_rounds=1)
-    lines = (store.root / "sweeps" / "abc.jsonl").read_text().splitlines()
-    assert [json.loads(line)["kind"] for line in lines] == ["plan", *["begun", "ended"] * 4]
-
-
+@pytest.mark.parametrize("method", ["reserve", "append"])
 def test_a_disk_that_is_full_ends_the_sweep_and_says_how_to_go_on(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    def fail(journal: Journal, kind: str, **fields: Any) -> None:
+    def fail(journal: Journal, *kind: str, **fields: Any) -> None:
         raise DiskFullError(errno.ENOSPC, "No space left on device")
 
-    with new_log(store, build_plan()) as log:
-        log.begin(0, "a" * 32)
-        monkeypatch.setattr(Journal, "append", fail)
-        message = (
-            r"sweeps/abc\.jsonl: cannot be written: No space left on device\. "
-            r".* `tfbench sweep --resume abc --store \S*/mlruns` makes"
-        )
-        with pytest.raises(TrackingError, match=message):
-            log.end(CellResult(cell=0, outcome="FINISHED", run_id="a" * 32, seconds=1.0))
+    monkeypatch.setattr(Journal, method, fail)
+    with pytest.raises(
+        TrackingError, match=r"sweeps/abc\.jsonl: cannot be written: No space left on device\."
+    ) as error:
+        make_sweep(store, 100.0)
+    assert (f"`tfbench sweep --resume abc --store {store.root}` makes" in str(error.value)) is (method == "append")

@@ -11,7 +11,7 @@ from tfbench.cli import ui
 from tfbench.errors import TrackingError
 from tfbench.records.sweep import Cell, CellResult, SweepPlan
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import new_log, read_sweep
+from tfbench.store.sweep_log import read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import view
 from tfbench.sweeps.comparison import compare_sweep
@@ -91,18 +91,13 @@ def test_a_run_that_is_shown_although_it_is_tracked_elsewhere_is_not_missed(stor
 
 def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> None:
     expected = "sweep abc: none of its 7 runs is in MLflow. `tfbench recover` brings them there"
-    with pytest.raises(TrackingError, match=expected):
-        find(store, Tracker())
-    track(store)
-    with pytest.raises(TrackingError, match=expected):
-        find(store, Tracker())
-
-
-def test_a_sweep_without_a_run_names_the_way_to_one(store: Store) -> None:
-    with new_log(store, build_plan(sweep_id="def")) as log:
-        log.end(CellResult(cell=0, outcome="REFUSED", reason="no such device"))
-    with pytest.raises(TrackingError, match=r"none of its runs is stored. `tfbench sweep --resume def` makes those"):
-        find_shown_sweep(store, *read_sweep(store, "def"), Tracker().at)
+    for is_tracked in (False, True):
+        if is_tracked:
+            track(store)
+        with pytest.raises(TrackingError, match=expected):
+            find(store, Tracker())
+    with pytest.raises(TrackingError, match=r"none of its runs is stored. `tfbench sweep --resume abc` makes those"):
+        find_shown_sweep(store, build_plan(), {0: CellResult(cell=0, outcome="REFUSED", reason="x")}, Tracker().at)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tfbench.errors import DatasetError, DeviceError, RecipeError, TrackingError
 from tfbench.records.journal import read_run
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit
-from tfbench.records.sweep import CellResult, SweepPlan, list_cells
+from tfbench.records.sweep import CellResult, list_cells
 from tfbench.runs.endings import deduce_exit
 from tfbench.runs.journal_import import import_journals
 from tfbench.store.store import Store
@@ -25,21 +25,14 @@ from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import parse_arm
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.sweep import make_sweep, make_task
-from tfbench.sweeps.tasks import (
-    find_results,
-    find_task,
-    list_tasks,
-    note_imported,
-    read_plan_file,
-    write_plan_file,
-)
+from tfbench.sweeps.tasks import find_results, find_task, list_tasks, note_imported, read_plan_file, write_plan_file
 
 HERE = platform.node()
 PLAN = build_plan()  # cells 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
 
 
-def make_here(store: Store, runs: FakeRuns, number: int, plan: SweepPlan = PLAN, **fields: Any) -> Any:
-    return make_task(plan, find_task(plan, number), FakeMaker(store, runs), Observer(), **fields)
+def make_here(store: Store, runs: FakeRuns, number: int, **fields: Any) -> Any:
+    return make_task(PLAN, find_task(PLAN, number), FakeMaker(store, runs), Observer(), **fields)
 
 
 def leave_run(store: Store, number: int, host: str = HERE, later: float = 0.0, **fields: Any) -> str:
@@ -80,32 +73,27 @@ def test_a_plan_is_written_with_what_its_tasks_are_of_and_read_back(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("old", "new", "message"),
     [
-        (lambda document: document.update(format_version=2), "is no plan of a sweep that this version"),
-        (lambda document: document.update(plan=[]), "plan: must be a table"),
-        (lambda document: document["plan"].update(sweep_id="../x"), "plan.sweep_id: must be letters and digits"),
-        (lambda document: document["plan"]["arms"][0].update(machine="a b"), "machine"),
-        (lambda document: document["plan"]["tables"]["training"].update(epochs=-1), "training.epochs"),
-        (lambda document: document["plan"]["variations"][0].update(values=[0]), "global_batch_size.values.0: must be"),
+        ('"format_version": 1', '"format_version": 2', "is no plan of a sweep that this version"),
+        ('"sweep_id": "abc"', '"sweep_id": "../x"', "plan.sweep_id: must be letters and digits"),
+        ('"machine": ""', '"machine": "a b"', "machine"),
+        ('"epochs": 2', '"epochs": -1', "training.epochs"),
+        ("", "nothing", "is no plan of a sweep"),
     ],
 )
-def test_a_plan_that_is_none_is_refused(tmp_path: Path, change: Any, message: str) -> None:
+def test_a_plan_that_is_none_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "plan.json"
     write_plan_file(PLAN, path)
-    document = json.loads(path.read_text())
-    change(document)
-    path.write_text(json.dumps(document))
-    with pytest.raises(RecipeError) as caught:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) if old else new)
+    with pytest.raises(RecipeError, match=message):
         read_plan_file(path)
-    assert message in str(caught.value)
 
 
 def test_a_plan_file_that_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"plan\.json: cannot be read: No such file"):
-        read_plan_file(tmp_path / "plan.json")
-    (tmp_path / "plan.json").write_text("nothing")
-    with pytest.raises(RecipeError, match="is no plan of a sweep"):
         read_plan_file(tmp_path / "plan.json")
     with pytest.raises(TrackingError, match="cannot be written"):
         write_plan_file(PLAN, tmp_path / "missing" / "plan.json")

@@ -39,6 +39,6 @@ def test_what_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = iter(["3.15", "2.21", "3.16", "2.21"])
-    monkeypatch.setattr(alike, "_find_version", lambda package: next(versions))
+    monkeypatch.setattr(alike, "find_version", lambda package: next(versions))
     with pytest.raises(WorkersError, match=r"worker 1 has another version of keras than worker 0"):
         require(monkeypatch, build_request(), build_request())

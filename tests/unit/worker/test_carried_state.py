@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from builders import build_recipe
 from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import RecipeError
 from tfbench.recipe import files, registry
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.recipe.sections import ModelConfig, TrainingConfig
-from tfbench.schema import build
+from tfbench.recipe.sections import ModelConfig, Recipe, TrainingConfig
 from tfbench.worker.compiled_model import build_compiled_model
 
 Array = npt.NDArray[np.float32]
@@ -129,17 +129,6 @@ def test_an_epoch_starts_from_zero_only_if_that_is_asked_for(at_epochs: bool) ->
     np.testing.assert_array_equal(states_of(model), np.zeros_like(before) if at_epochs else before)
 
 
-def test_a_model_without_state_needs_no_reset() -> None:
-    from tfbench.worker.state_reset import StateReset
-
-    model = build_model(stateful=False)
-    callback = StateReset(at_epochs=True)
-    callback.set_model(model)
-    callback.on_epoch_begin(0)
-    callback.on_test_begin()
-    callback.on_test_end()
-
-
 def test_a_snapshot_holds_the_state(tmp_path: Path) -> None:
     from tfbench.backends.tensorflow.variables import training_variables
     from tfbench.worker import snapshots
@@ -198,65 +187,50 @@ def test_random_starts_are_drawn_with_replacement_and_anew_in_every_epoch() -> N
     assert len(counts) == 80 and counts.min() > 70 and counts.max() < 180
 
 
-RECIPE = """
-[recipe]
-title = "Sine"
-source = "this test"
-[model]
-name = "sine_lstm"
-stateful = true
-[dataset]
-name = "sine"
-[training]
-global_batch_size = 10
-epochs = 2
-loss = "summed_squared_error"
-"""
-
-
-def problems_with(folder: Path, **overrides: Any) -> list[str]:
-    path = folder / "mine.toml"
-    path.write_text(RECIPE, encoding="utf-8")
-    with pytest.raises(RecipeError) as caught:
-        files.load_recipe(path, {key.replace("__", "."): value for key, value in overrides.items()})
-    return [line.removeprefix("command line: ").removeprefix(f"{path}: ") for line in str(caught.value).splitlines()]
+def build_sine(model: dict[str, Any], dataset: dict[str, Any], training: dict[str, Any], **sections: Any) -> Recipe:
+    return build_recipe(
+        model={"name": "sine_lstm", "stateful": True} | model,
+        dataset={"name": "sine"} | dataset,
+        training={"global_batch_size": 10, "loss": "summed_squared_error"} | training,
+        **sections,
+    )
 
 
 @pytest.mark.parametrize(
-    ("overrides", "keys"),
+    ("model", "dataset", "training", "problem"),
     [
         (
-            {"training__global_batch_size": 16, "training__evaluates_training": True},
-            ["training.global_batch_size: must divide the 10 validation samples"],
+            {},
+            {},
+            {"global_batch_size": 16, "evaluates_training": True},
+            "training.global_batch_size: must divide the 10 validation samples",
         ),
         (
-            {"training__global_batch_size": 5, "training__validation_batch_size": 10},
-            ["training.validation_batch_size: must be the global_batch_size, 5"],
+            {},
+            {},
+            {"global_batch_size": 5, "validation_batch_size": 10},
+            "training.validation_batch_size: must be the global_batch_size, 5",
         ),
         (
-            {"dataset__order": "consecutive", "training__global_batch_size": 5},
-            ["training.global_batch_size: must be 10, the dataset.num_rows"],
+            {},
+            {"order": "consecutive"},
+            {"global_batch_size": 5},
+            "training.global_batch_size: must be 10, the dataset.num_rows",
         ),
+        ({"stateful": False, "reset_state": "epoch"}, {}, {}, 'model: reset_state = "epoch" needs stateful = true'),
     ],
 )
-def test_a_stateful_model_refuses_batches_of_another_size(
-    tmp_path: Path, overrides: dict[str, Any], keys: list[str]
+def test_what_does_not_go_with_a_carried_state_is_refused(
+    model: dict[str, Any], dataset: dict[str, Any], training: dict[str, Any], problem: str
 ) -> None:
-    found = problems_with(tmp_path, **overrides)
-    assert [line[: len(key)] for line, key in zip(found, keys, strict=True)] == keys
+    with pytest.raises(RecipeError) as caught:
+        build_sine(model, dataset, training)
+    assert str(caught.value).removeprefix("test: ").startswith(problem)
 
 
-def test_what_is_not_evaluated_may_have_any_size(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(RECIPE, encoding="utf-8")
-    files.load_recipe(path, {"training.global_batch_size": 16, "measurement.steps": 5})
-    files.load_recipe(path, {"training.global_batch_size": 16, "model.stateful": False})
-
-
-def test_a_reset_needs_a_state() -> None:
-    sine_lstm = registry.load("models", "sine_lstm")
-    with pytest.raises(RecipeError, match=r'^model: reset_state = "epoch" needs stateful = true'):
-        build(sine_lstm.Config, {"reset_state": "epoch"}, "model")
+def test_what_is_not_evaluated_may_have_any_size() -> None:
+    build_sine({}, {}, {"global_batch_size": 16}, measurement={"steps": 5})
+    build_sine({"stateful": False}, {}, {"global_batch_size": 16})
 
 
 def test_a_stateful_model_that_is_only_looked_at_takes_one_sequence_at_a_time() -> None:

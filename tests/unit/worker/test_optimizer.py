@@ -21,79 +21,88 @@ from tfbench.recipe.optimizers import (
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.recipe.tables import require_code_allowed
 from tfbench.schema import find_problems
-from tfbench.worker.optimizer import build_optimizer
+from tfbench.worker.optimizer import build_optimizer, require_same_clipping
 
 INPUTS = np.array([[1.0, 2.0], [3.0, -1.0]], np.float32)
 TARGETS = np.array([[1.0], [0.0]], np.float32)
 
 
-def trained(config: SgdConfig, steps: int, *, total_steps: int = 4) -> tuple[np.ndarray, np.ndarray]:
+def trained(config: SgdConfig, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns kernel and bias of a linear model after some steps on the one batch."""
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="fc")])
     model.set_weights([np.array([[0.5], [-0.25]], np.float32), np.array([0.125], np.float32)])
-    model.compile(build_optimizer(config, model, total_steps=total_steps), "mean_squared_error", jit_compile=False)
+    model.compile(build_optimizer(config, model, total_steps=4), "mean_squared_error", jit_compile=False)
     for _ in range(steps):
         model.train_on_batch(INPUTS, TARGETS)
     kernel, bias = model.get_weights()
     return kernel, bias
 
 
-def by_hand(steps: int, rates: list[tuple[float, float]], decays: tuple[float, float], momentum: float) -> list[object]:
+def by_hand(rates: list[tuple[float, float]], decays: tuple[float, float], momentum: float) -> list[object]:
     """Returns the same, from v = momentum v - rate (gradient + decay w) and w = w + v."""
     weights = [np.array([[0.5], [-0.25]]), np.array([0.125])]
     velocities = [np.zeros_like(weight) for weight in weights]
-    for step in range(steps):
+    for step_rates in rates:
         errors = INPUTS @ weights[0] + weights[1] - TARGETS  # of the mean of two squares: 2 / 2 * error
         gradients = [INPUTS.T @ errors, errors.sum(axis=0)]
         for index in range(2):
             pull = gradients[index] + decays[index] * weights[index]
-            velocities[index] = momentum * velocities[index] - rates[step][index] * pull
+            velocities[index] = momentum * velocities[index] - step_rates[index] * pull
             weights[index] = weights[index] + velocities[index]
     return list(weights)
 
 
-def test_groups_have_their_own_rate_and_decay() -> None:
-    config = SgdConfig(
-        learning_rate=0.1,
-        momentum=0.9,
-        groups=(
-            ParameterGroup(variables="*/bias", learning_rate=0.02),
-            ParameterGroup(variables="fc/kernel", weight_decay=0.5),
+BIAS, KERNEL = "*/bias", "fc/kernel"
+
+
+@pytest.mark.parametrize(
+    ("config", "rates", "decays", "momentum"),
+    [
+        (  # groups have their own rate and decay
+            SgdConfig(
+                learning_rate=0.1,
+                momentum=0.9,
+                groups=(
+                    ParameterGroup(variables=BIAS, learning_rate=0.02),
+                    ParameterGroup(variables=KERNEL, weight_decay=0.5),
+                ),
+            ),
+            [(0.1, 0.02)] * 3,
+            (0.5, 0.0),
+            0.9,
         ),
-    )
-    kernel, bias = trained(config, 3)
-    expected = by_hand(3, [(0.1, 0.02)] * 3, (0.5, 0.0), 0.9)
-    np.testing.assert_allclose(kernel, expected[0], atol=1e-6)
-    np.testing.assert_allclose(bias, expected[1], atol=1e-6)
-
-
-def test_rate_is_divided_at_each_boundary_of_the_schedule_from_the_step_on_that_it_names() -> None:
-    # Four steps: a quarter is reached after the first step, one half after the second.
-    config = SgdConfig(
-        learning_rate=0.1,
-        schedule=StepDecay(at=(0.25, 0.5), divide_by=10),
-        groups=(ParameterGroup(variables="*/bias", learning_rate=0.2, schedule=StepDecay(at=(0.5,), divide_by=4)),),
-    )
-    kernel, bias = trained(config, 4)
-    rates = [(0.1, 0.2), (0.01, 0.2), (0.001, 0.05), (0.001, 0.05)]
-    expected = by_hand(4, rates, (0.0, 0.0), 0.0)
-    np.testing.assert_allclose(kernel, expected[0], atol=1e-6)
-    np.testing.assert_allclose(bias, expected[1], atol=1e-6)
-
-
-def test_weight_decay_of_the_optimizer_holds_for_all_weights_and_a_later_group_wins() -> None:
-    config = SgdConfig(
-        learning_rate=0.1,
-        weight_decay=0.25,
-        groups=(
-            ParameterGroup(variables="*", learning_rate=0.05),
-            ParameterGroup(variables="*/bias", weight_decay=0.0),
+        # Four steps: a quarter is reached after the first step, one half after the second.
+        (
+            SgdConfig(
+                learning_rate=0.1,
+                schedule=StepDecay(at=(0.25, 0.5), divide_by=10),
+                groups=(ParameterGroup(variables=BIAS, learning_rate=0.2, schedule=StepDecay(at=(0.5,), divide_by=4)),),
+            ),
+            [(0.1, 0.2), (0.01, 0.2), (0.001, 0.05), (0.001, 0.05)],
+            (0.0, 0.0),
+            0.0,
         ),
-    )
-    kernel, bias = trained(config, 2)
-    expected = by_hand(2, [(0.05, 0.05)] * 2, (0.25, 0.0), 0.0)
-    np.testing.assert_allclose(kernel, expected[0], atol=1e-6)
-    np.testing.assert_allclose(bias, expected[1], atol=1e-6)
+        (  # the optimizer's decay holds for all weights, and a later group wins
+            SgdConfig(
+                learning_rate=0.1,
+                weight_decay=0.25,
+                groups=(
+                    ParameterGroup(variables="*", learning_rate=0.05),
+                    ParameterGroup(variables=BIAS, weight_decay=0.0),
+                ),
+            ),
+            [(0.05, 0.05)] * 2,
+            (0.25, 0.0),
+            0.0,
+        ),
+    ],
+)
+def test_weights_are_trained_as_their_groups_and_schedules_say(
+    config: SgdConfig, rates: list[tuple[float, float]], decays: tuple[float, float], momentum: float
+) -> None:
+    expected = by_hand(rates, decays, momentum)
+    for found, wanted in zip(trained(config, len(rates)), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
 def test_without_groups_it_is_keras_own_sgd() -> None:
@@ -120,7 +129,7 @@ def test_adamw_takes_its_values_and_clips_as_keras() -> None:
 
 def test_a_weights_gradient_is_clipped_to_its_norm() -> None:
     kernel, bias = trained(SgdConfig(learning_rate=1.0, clipnorm=0.1), 1)
-    (kernel_at_once, bias_at_once), start = by_hand(1, [(1.0, 1.0)], (0.0, 0.0), 0.0), np.array([[0.5], [-0.25]])
+    (kernel_at_once, bias_at_once), start = by_hand([(1.0, 1.0)], (0.0, 0.0), 0.0), np.array([[0.5], [-0.25]])
     step = kernel_at_once - start
     np.testing.assert_allclose(kernel, start + 0.1 * step / np.linalg.norm(step), atol=1e-6)
     np.testing.assert_allclose(bias, 0.125 + 0.1 * np.sign(bias_at_once - 0.125), atol=1e-6)
@@ -169,7 +178,7 @@ def test_what_keras_does_not_take_is_named(config: AdamConfig, message: str) -> 
 
 def test_clipping_each_replicas_gradients_is_refused() -> None:
     with pytest.raises(RecipeError, match="global_clipnorm cannot be used with 2 replicas on TensorFlow"):
-        build_optimizer(AdamConfig(global_clipnorm=1.0), linear(), total_steps=6, num_replicas=2)
+        require_same_clipping(build_optimizer(AdamConfig(global_clipnorm=1.0), linear(), total_steps=6), 2)
 
 
 @pytest.mark.parametrize(

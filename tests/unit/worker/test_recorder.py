@@ -101,18 +101,22 @@ def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_fiv
     assert all(0.2 <= span.seconds <= 0.27 for span in steady), "without a limit 50 steps, a second"
 
 
-def test_step_mode_ends_a_span_at_every_step() -> None:
-    run = Run([0, 1, 2, 3, 4, 5, 6], clock="step")
+@pytest.mark.parametrize(
+    ("readings", "config", "steps", "each", "cuts"),
+    [
+        ([0, 1, 2, 3, 4, 5, 6], {"clock": "step"}, 3, 1, [(1, 1, 1), (1, 2, 2), (1, 3, 3)]),
+        ([0, 1, 2, 60, 61], {}, 2, 3, [(1, 1, 3), (1, 4, 6)]),  # every step of an execution counts
+        # The warm-up ends at the boundary of a span: 1 | 2 3 | 4 5, seen at 6 and 60.
+        ([0, 1, 2, 3, 4, 5, 6, 60, 61], {"warmup_steps": 3}, 5, 1, [(1, 1, 1), (1, 2, 3), (1, 4, 5)]),
+    ],
+)
+def test_spans_are_cut(
+    readings: list[float], config: dict[str, Any], steps: int, each: int, cuts: list[tuple[int, int, int]]
+) -> None:
+    run = Run(readings, **config)
     run.clock.begin_epoch(1)
-    run.steps(3)
-    assert run.cuts == [(1, 1, 1), (1, 2, 2), (1, 3, 3)]
-
-
-def test_steps_per_execution_counts_every_step_of_an_execution() -> None:
-    run = Run([0, 1, 2, 60, 61], steps=None)
-    run.clock.begin_epoch(1)
-    run.steps(2, each=3)
-    assert run.cuts == [(1, 1, 3), (1, 4, 6)]
+    run.steps(steps, each=each)
+    assert run.cuts == cuts
 
 
 def test_steps_go_on_counting_in_the_next_epoch_and_time_between_epochs_is_in_no_span() -> None:
@@ -172,13 +176,6 @@ def test_what_is_done_before_a_restart_is_in_no_span() -> None:
     run.clock.restart()  # at 500
     run.steps(1, ends_epoch=True)
     assert run.spans[1].seconds == pytest.approx(0.012)
-
-
-def test_warmup_ends_at_the_boundary_of_a_span() -> None:
-    run = Run([0, 1, 2, 3, 4, 5, 6, 60, 61], warmup_steps=3)
-    run.clock.begin_epoch(1)
-    run.steps(5)  # 1 | 2 3 (the warm-up ends) | 4 5 (seen at 6 and 60)
-    assert run.cuts == [(1, 1, 1), (1, 2, 3), (1, 4, 5)]
 
 
 def test_limit_of_steps_counts_those_after_the_warmup() -> None:
@@ -248,23 +245,20 @@ def test_steady_speed_counts_neither_the_warmup_nor_what_lies_between_epochs() -
     assert run.clock.steady_steps_per_second == pytest.approx(2 / 0.010)  # 4 ms and 6 ms
 
 
-def test_mean_of_batches_weighs_the_short_last_one_like_the_others() -> None:
-    # Ten samples in batches of 4, 4 and 2, with accuracies 0.5, 1 and 0: 0.6 of the samples, 0.5 of the batches.
-    validation = Validation(10, 4, is_whole=True)
-    for logs in ({"accuracy": 0.5}, {"accuracy": 0.75}, {"accuracy": 0.6}):
-        validation.note(logs)
-    assert validation.batch_means() == {"val_accuracy_batch_mean": pytest.approx(0.5)}
-
-
-@pytest.mark.parametrize(("num_samples", "batch_size"), [(8, 4), (3, 4)])
-def test_mean_of_batches_is_that_of_samples_where_all_are_of_one_size(num_samples: int, batch_size: int) -> None:
-    validation = Validation(num_samples, batch_size, is_whole=True)
-    validation.note({"loss": 2.0})
-    validation.note({"loss": 1.5})
-    assert validation.batch_means() == {"val_loss_batch_mean": 1.5}
-
-
-def test_mean_of_batches_is_not_given_where_the_logs_are_of_one_replica_only() -> None:
-    validation = Validation(10, 4, is_whole=False)
-    validation.note({"loss": 2.0})
-    assert validation.batch_means() == {}
+@pytest.mark.parametrize(
+    ("num_samples", "is_whole", "logs", "mean"),
+    [
+        # Batches of 4, 4 and 2, with values 0.5, 1 and 0: 0.6 of the samples, 0.5 of the batches.
+        (10, True, (0.5, 0.75, 0.6), 0.5),
+        (8, True, (2.0, 1.5), 1.5),
+        (3, True, (2.0, 1.5), 1.5),
+        (10, False, (2.0,), None),  # where the logs are of one replica only
+    ],
+)
+def test_mean_of_batches_weighs_a_short_last_one_like_the_others(
+    num_samples: int, is_whole: bool, logs: tuple[float, ...], mean: float | None
+) -> None:
+    validation = Validation(num_samples, 4, is_whole=is_whole)
+    for value in logs:
+        validation.note({"loss": value})
+    assert validation.batch_means() == ({} if mean is None else {"val_loss_batch_mean": pytest.approx(mean)})

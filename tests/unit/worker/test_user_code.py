@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from builders import build_recipe, build_request
+from tfbench import backends
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError, Notice, RecipeError
 from tfbench.recipe import conflicts
@@ -55,24 +56,41 @@ def refusal(kind: Any, *arguments: Any, **options: Any) -> str:
     return str(caught.value)
 
 
-def test_a_network_is_built_by_the_users_function_with_the_other_keys_as_arguments() -> None:
+MANY = f"{NET}\nimport functools\nwide = functools.partial(build_model, width=7)\n"
+PARSES = f"import argparse\nargparse.ArgumentParser().parse_args()\n{NET}"
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "name", "options", "width"),
+    [
+        ("nets.py", NET, "nets:build_model", {"width": 5}, 5),  # the other keys are its arguments
+        ("nets.py", MANY, "nets:wide", {}, 7),  # any object that can be called
+        ("mine/nets.py", NET, "mine.nets:build_model", {}, 2),  # a package in the current folder
+        ("sub/json.py", PARSES, "{folder}/sub/json.py:build_model", {"width": 6}, 6),  # without the process's arguments
+    ],
+)
+def test_a_network_is_built_by_the_users_function(
+    file: str, code: str, name: str, options: dict[str, Any], width: int
+) -> None:
+    path, before = Path.cwd() / file, list(sys.argv)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(code, encoding="utf-8")
+    config = ModelConfig(name=name.format(folder=Path.cwd()), options=options)
     with pytest.warns(Notice) as caught:
-        model = build(NET, width=5)
-    assert model.count_params() == 4 * 5 + 5 + 5 * 3 + 3
-    (notice,) = (str(warning.message) for warning in caught)
-    assert notice.startswith(f"the network is code of {Path.cwd()}/nets.py (SHA-256 ")
+        model = compiled_model.build_model(config, SPEC, allows_code=True)
+    assert model.count_params() == 4 * width + width + width * 3 + 3
+    digest = user_code.find_digest(config)
+    source = f"{path} (SHA-256 {digest})" if digest else "no file"
+    assert (str(caught[0].message), sys.argv) == (f"the network is code of {source}.", before)
+    assert bool(digest) == (name != "nets:wide")
+    sys.modules.pop("mine", None)
 
 
 def test_networks_and_data_have_the_digest_of_the_file_that_they_are_from() -> None:
     splits = load(returning("(np.zeros((5, 3)), np.zeros(5)), (np.zeros((2, 3)), np.zeros(2))"))
     data = user_code.find_digest(DatasetConfig(name="data:load_splits"))
-    assert splits.source.endswith(f"(SHA-256 {data})")
-    with pytest.warns(Notice) as caught:
-        build(NET)
-    own = user_code.find_digest(ModelConfig(name="nets:build_model"))
-    assert str(caught[0].message).endswith(f"(SHA-256 {own}).")
-    file = user_code.find_digest(ModelConfig(name="keras_file", options={"file": "nets.py"}))
-    assert (len(own), file) == (12, own)
+    assert splits.source.endswith(f"(SHA-256 {data})") and len(data) == 12
+    assert user_code.find_digest(ModelConfig(name="keras_file", options={"file": "data.py"})) == data
     assert user_code.find_digest(ModelConfig(name="mlp")) == ""
 
 
@@ -110,7 +128,7 @@ def test_a_file_is_imported_by_its_path_and_does_not_see_the_processs_arguments(
     assert sys.argv == before
 
 
-def test_a_compiled_network_keeps_its_training() -> None:
+def test_a_compiled_network_keeps_its_training(monkeypatch: pytest.MonkeyPatch) -> None:
     code = """
 import keras
 
@@ -133,24 +151,10 @@ def build_model():
     assert message.startswith("training.optimizer.momentum: the network comes compiled, and trains with its own")
     Path("clips.py").write_text(code.replace("AdamW(0.5)", "AdamW(clipnorm=0.5)"), encoding="utf-8")
     clips = ModelConfig(name="clips.py:build_model")
+    monkeypatch.setattr(backends.current(), "count_replicas", lambda: 2)
     with pytest.warns(Notice):
-        message = refusal(compiled_model.build_compiled_model, clips, *arguments[1:], allows_code=True, num_replicas=2)
+        message = refusal(compiled_model.build_compiled_model, clips, *arguments[1:], allows_code=True)
     assert "clipnorm cannot be used with 2 replicas" in message
-
-
-def test_an_object_that_can_be_called_will_do() -> None:
-    with pytest.warns(Notice, match="code of no file"):
-        model = build(f"{NET}\nimport functools\nwide = functools.partial(build_model, width=7)", "nets:wide")
-    assert user_code.find_digest(ModelConfig(name="nets:wide")) == ""
-    assert model.count_params() == 4 * 7 + 7 + 7 * 3 + 3
-
-
-def test_a_package_in_the_current_folder_is_found() -> None:
-    Path("mine").mkdir()
-    Path("mine/nets.py").write_text(NET, encoding="utf-8")
-    with pytest.warns(Notice):
-        config = ModelConfig(name="mine.nets:build_model")
-        assert compiled_model.build_model(config, SPEC, allows_code=True).output_shape == (None, 3)
 
 
 def test_the_current_folder_does_not_stand_for_pythons_own_modules() -> None:
@@ -192,49 +196,55 @@ def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed
     assert "model.name: nets:build_model is code from outside" in message
 
 
-def test_recorded_runs_are_read_without_importing_what_they_name() -> None:
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"name": "nets:build_model", "width": 3, "names": ["a"], "table": {"x": 1.5}},
+        {"name": "keras_file", "file": "/nowhere/net.keras"},
+    ],
+)
+def test_recorded_runs_are_read_without_what_they_name(model: dict[str, Any]) -> None:
     Path("nets.py").write_text(TRACE, encoding="utf-8")
-    model = {"name": "nets:build_model", "width": 3, "names": ["a"], "table": {"x": 1.5}}
     dataset = {"name": "gone.data:load_splits", "data": "real", "size": 7}
     request = build_request(recipe=build_recipe(model=model, dataset=dataset), allows_code=True)
     assert read_request(request_fields(request)) == request
     assert not Path("imported").exists()
 
 
-def test_recorded_runs_are_read_without_their_file() -> None:
-    request = build_request(recipe=build_recipe(model={"name": "keras_file", "file": "/nowhere/net.keras"}))
-    assert request.recipe.model == ModelConfig(
-        name="keras_file", options={"file": "/nowhere/net.keras", "compiled": True}
-    )
-    assert read_request(request_fields(request)) == request
-
-
-def test_a_run_is_named_after_its_network() -> None:
-    def name_of(**model: Any) -> str:
-        return new_request(build_recipe(model=model), name=None, data_dir=None, allows_code=True).name
-
-    assert name_of(name="my.nets:build_wide", hidden_units=5) == "test-build_wide-b32-default"
-    assert name_of(name="keras_file", file="/a/wide.keras") == "test-wide-b32-default"
-    assert name_of(name="keras_application", architecture="VGG16") == "test-VGG16-b32-default"
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ({"name": "my.nets:build_wide", "hidden_units": 5}, "test-build_wide-b32-default"),
+        ({"name": "keras_file", "file": "/a/wide.keras"}, "test-wide-b32-default"),
+        ({"name": "keras_application", "architecture": "VGG16"}, "test-VGG16-b32-default"),
+    ],
+)
+def test_a_run_is_named_after_its_network(model: dict[str, Any], name: str) -> None:
+    assert new_request(build_recipe(model=model), name=None, data_dir=None, allows_code=True).name == name
 
 
 @pytest.mark.parametrize(
-    ("code", "name", "message"),
+    ("code", "name", "options", "message"),
     [
-        ("", "netz:build_model", "model.name: netz:build_model: there is no module netz in PYTHONPATH or the current"),
+        ("", "netz:build_model", {}, "there is no module netz in PYTHONPATH or the current folder {folder}."),
         (
             "",
             "nets:build_model",
-            "there must be a function build_model in {folder}/nets.py. Found: nothing of that name.",
+            {},
+            "a function build_model in {folder}/nets.py. Found: nothing of that name.",
         ),
-        ("build_model = 3", "nets:build_model", "build_model in {folder}/nets.py. Found: a int."),
-        ("def build_model(", "nets:build_model", "SyntaxError: "),
-        ("raise ValueError('no luck')", "nets:build_model", "ValueError: no luck"),
-        ("import sys; sys.exit(0)", "nets:build_model", "raised an error:"),
+        ("build_model = 3", "nets:build_model", {}, "build_model in {folder}/nets.py. Found: a int."),
+        ("def build_model(", "nets:build_model", {}, "SyntaxError: "),
+        ("raise ValueError('no luck')", "nets:build_model", {}, "ValueError: no luck"),
+        ("import sys; sys.exit(0)", "nets:build_model", {}, "raised an error:"),
+        (NET, "nets:build_model", {"widht": 3}, "cannot be called as build_model(spec, widht), with the other keys of"),
+        (NET, "nets:build_model", {"widht": 3}, "argument 'widht'. It is build_model(spec, width=2)."),
     ],
 )
-def test_code_that_cannot_be_imported_is_explained(code: str, name: str, message: str) -> None:
-    found = refusal(build, code, name)
+def test_code_that_cannot_be_imported_or_called_is_explained(
+    code: str, name: str, options: dict[str, Any], message: str
+) -> None:
+    found = refusal(build, code, name, **options)
     assert found.startswith(f"model.name: {name}: ")
     assert message.format(folder=Path.cwd()) in found
 
@@ -250,12 +260,6 @@ def test_what_the_code_raised_is_shown_with_its_line() -> None:
         "    raise KeyError('width')",
         "  KeyError: 'width'",
     ]
-
-
-def test_arguments_that_the_function_does_not_take_are_named() -> None:
-    message = refusal(build, NET, widht=3)
-    assert "cannot be called as build_model(spec, widht), with the other keys of its table" in message
-    assert "unexpected keyword argument 'widht'. It is build_model(spec, width=2)." in message
 
 
 @pytest.mark.parametrize(
@@ -296,43 +300,37 @@ def load_splits(data_dir, size):
 """
     splits = load(code, size=8)
     assert splits.spec == DatasetSpec(
-        input_shape=(2, 3),
-        input_dtype="uint8",
-        target_shape=(),
-        num_classes=4,
-        train_samples=8,
-        validation_samples=2,
+        input_shape=(2, 3), input_dtype="uint8", target_shape=(), num_classes=4, train_samples=8, validation_samples=2
     )
     assert splits.validation.targets.tolist() == [0, 1]
-    assert splits.source.startswith(f"code of {Path.cwd()}/data.py (SHA-256 ")
 
 
-def test_arrays_of_values_become_a_regression() -> None:
-    splits = load(
-        returning("[[np.zeros((5, 3)), np.zeros(5)], [np.zeros((2, 3), 'int64'), np.zeros((2,), 'float16')]]")
-    )
-    assert (splits.spec.num_classes, splits.spec.target_shape, splits.spec.input_dtype) == (None, (), "float32")
-    assert {splits.train.inputs.dtype, splits.train.targets.dtype, splits.validation.inputs.dtype} == {
-        np.dtype("float32")
-    }
+WORDS = "(np.array([[2**24 + 1, 3]] * 4, 'int64'), np.arange(4))"
 
 
-def test_integers_stay_integers_and_structures_stay_structures() -> None:
-    words = "np.array([[2**24 + 1, 3]] * 4, 'int64')"
-    splits = load(returning(f"(({words}, np.arange(4)), ({words}, np.arange(4)))"))
-    assert (splits.spec.input_dtype, splits.train.inputs[0, 0], splits.spec.num_classes) == ("int64", 2**24 + 1, 4)
-    sys.modules.pop("data")
+@pytest.mark.parametrize(
+    ("returned", "dtypes", "num_classes"),
+    [
+        ("[[np.zeros((5, 3)), np.zeros(5)], [np.zeros((2, 3), 'int64'), np.zeros(2, 'float16')]]", "float32", None),
+        (f"({WORDS}, {WORDS})", "int64", 4),
+    ],
+)
+def test_values_become_a_regression_and_integers_stay_integers(
+    returned: str, dtypes: str, num_classes: int | None
+) -> None:
+    splits = load(returning(returned))
+    assert (splits.spec.input_dtype, splits.spec.num_classes, splits.spec.target_shape) == (dtypes, num_classes, ())
+    assert {str(array.dtype) for part in (splits.train, splits.validation) for array in part.arrays} == {dtypes}
+
+
+def test_structures_stay_structures() -> None:
     part = "({'a': np.zeros((4, 2)), 'b': [np.zeros(4, 'uint8')]}, np.ones((4, 3), int), np.ones(4))"
     splits = load(returning(f"({part}, {part})"))
     assert splits.spec.is_structured
     assert isinstance(splits.train, Split)
     inputs, targets, weights = splits.train.arrays
-    assert (inputs["a"].dtype, inputs["b"][0].dtype, targets.dtype, weights.dtype) == (
-        "float32",
-        "uint8",
-        "int64",
-        "float32",
-    )
+    found = [str(array.dtype) for array in (inputs["a"], inputs["b"][0], targets, weights)]
+    assert found == ["float32", "uint8", "int64", "float32"]
 
 
 @pytest.mark.parametrize(

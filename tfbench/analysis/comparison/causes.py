@@ -1,10 +1,7 @@
 """What makes an arm slower, as far as its runs tell, and which command would measure what they do not."""
 
 import shlex
-from collections.abc import Iterable, Iterator
-from typing import Any
 
-from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Entry
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.run.training_warnings import MIN_HEADROOM
@@ -73,29 +70,21 @@ def profile_command(entry: Entry, base: Entry) -> str:
     if run.num_devices == 1 or run.strategy in CUTTING_STRATEGIES or _place(entry) != _place(base):
         return ""
     alone, batch = "one_device" if run.backend == "tensorflow" else "default", entry.global_batch_size or 0
-    words = [*_command("profile", run), "--strategy", alone, "--devices", run.devices[0]]
-    words += ["--global-batch-size", str(batch // run.num_replicas)]
-    keys = [key for key in run.overrides if key.startswith(_OF_A_STEP) and key not in _NOT_OF_A_STEP]
-    return shlex.join([*words, *describe_values(dict(_list_values(run, keys)))])
-
-
-def _command(name: str, brief: RunBrief) -> list[str]:
-    """Returns a command for the recipe of a run, with its back end, and whether its data are synthetic."""
-    is_shipped = (files.shipped_folder() / f"{brief.recipe}.toml").is_file()
-    words = ["tfbench", name, brief.recipe if is_shipped else f"{brief.recipe}.toml"]
-    if brief.settings.get("dataset.data") == "synthetic" and "dataset.data" in brief.overrides:
+    is_shipped = (files.shipped_folder() / f"{run.recipe}.toml").is_file()
+    words = ["tfbench", "profile", run.recipe if is_shipped else f"{run.recipe}.toml"]
+    if run.settings.get("dataset.data") == "synthetic" and "dataset.data" in run.overrides:
         words += ["--data", "synthetic"]
-    if brief.backend != "tensorflow":
-        words += ["--backend", brief.backend]
-    return words
-
-
-def _list_values(brief: RunBrief, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """Yields what the run was given beside its recipe, with the values of tables each by itself."""
-    for key in keys:
-        for name, value in brief.settings.items():
-            if (name == key or name.startswith(f"{key}.")) and value is not None:
-                yield name, value
+    if run.backend != "tensorflow":
+        words += ["--backend", run.backend]
+    words += ["--strategy", alone, "--devices", run.devices[0], "--global-batch-size", str(batch // run.num_replicas)]
+    values = {
+        name: value
+        for key in run.overrides
+        if key.startswith(_OF_A_STEP) and key not in _NOT_OF_A_STEP
+        for name, value in run.settings.items()
+        if value is not None and (name == key or name.startswith(f"{key}."))  # those of tables each by itself
+    }
+    return shlex.join([*words, *describe_values(values)])
 
 
 def _place(entry: Entry) -> set[str]:

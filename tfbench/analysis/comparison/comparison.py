@@ -118,29 +118,7 @@ class _Cell:
     """What there is of one setting under one arm."""
 
     runs: list[RunBrief] = dataclasses.field(default_factory=list)
-    failure: Failure | None = None
-
-
-class _Grid:
-    """Runs and failures by setting and arm; settings in the order in which they came."""
-
-    def __init__(self, settings: Iterable[Mapping[str, Any]]) -> None:
-        self.rows: dict[str, tuple[dict[str, Any], dict[str, _Cell]]] = {}
-        for setting in settings:
-            self._cells_of(setting)
-
-    def add_run(self, setting: Mapping[str, Any], arm: str, run: RunBrief) -> None:
-        """Puts a run beside the others of its place."""
-        self._cells_of(setting).setdefault(arm, _Cell()).runs.append(run)
-
-    def add_failure(self, failure: Failure) -> None:
-        """Notes a failure, unless another of its place was noted before."""
-        cell = self._cells_of(failure.setting).setdefault(failure.arm, _Cell())
-        cell.failure = cell.failure or failure
-
-    def _cells_of(self, setting: Mapping[str, Any]) -> dict[str, _Cell]:
-        name = json.dumps(setting, default=str)  # values may be lists; 1, 1.0 and true are three
-        return self.rows.setdefault(name, (dict(setting), {}))[1]
+    failures: list[Failure] = dataclasses.field(default_factory=list)
 
 
 def compare(
@@ -177,13 +155,20 @@ def compare(
     arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
     chosen = baseline if baseline in arms else (arms[0] if arms else "")
     rules = _Rules(baseline=chosen, allows_unequal=allows_unequal, compared=compared)
-    grid = _Grid(settings)
-    num_planned = len(grid.rows)
+    grid: dict[str, tuple[dict[str, Any], dict[str, _Cell]]] = {}
+
+    def cells_of(setting: Mapping[str, Any]) -> dict[str, _Cell]:
+        name = json.dumps(setting, default=str)  # values may be lists; 1, 1.0 and true are three
+        return grid.setdefault(name, (dict(setting), {arm: _Cell() for arm in arms}))[1]
+
+    for setting in settings:
+        cells_of(setting)
+    num_planned = len(grid)
     for brief in measured:
-        grid.add_run({key: setting_value(brief.settings, key) for key in keys}, names[brief.run_id], brief)
+        cells_of({key: setting_value(brief.settings, key) for key in keys})[names[brief.run_id]].runs.append(brief)
     for failure in failed:
-        grid.add_failure(failure)
-    rows = _judge([_make_row(*place, arms, rules) for place in grid.rows.values()], rules)
+        cells_of(failure.setting)[failure.arm].failures.append(failure)
+    rows = _judge([_make_row(*place, rules) for place in grid.values()], rules)
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
         keys=tuple(keys),
@@ -207,11 +192,10 @@ def setting_value(settings: Mapping[str, Any], key: str) -> Any:
     return settings.get("training.intra_op_threads" if key == "threads" else key)
 
 
-def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequence[str], rules: _Rules) -> Row:
-    cells = {arm: found.get(arm, _Cell()) for arm in arms}
+def _make_row(setting: dict[str, Any], cells: Mapping[str, _Cell], rules: _Rules) -> Row:
     hosts = choose_hosts({arm: cell.runs for arm, cell in cells.items()})
     entries = {arm: _make_entry(arm, cell, hosts[arm], rules) for arm, cell in cells.items()}
-    base = entries[rules.baseline].runs if arms else ()
+    base = entries[rules.baseline].runs if entries else ()
     for arm, entry in entries.items():
         if base and entry.runs and arm != rules.baseline:
             unequal = find_unequal_settings(base[0].settings, entry.runs[0].settings, compared=rules.compared)
@@ -227,23 +211,25 @@ def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequenc
 
 
 def _make_entry(arm: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
-    failure, here = cell.failure, [brief for brief in cell.runs if host_of(brief) == host]
+    here = [brief for brief in cell.runs if host_of(brief) == host]
+    outcome, reason = ("FINISHED", "") if here else ("MISSING", "not measured")
+    if cell.failures:
+        outcome, reason = cell.failures[0].outcome, cell.failures[0].reason
     if not here:
-        outcome, reason = (failure.outcome, failure.reason) if failure else ("MISSING", "not measured")
         return Entry(arm=arm, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
     newest = max(here, key=lambda brief: brief.created).equals
-    like = [rules.allows_unequal or brief.equals == newest for brief in here]
-    kept = [brief for brief, is_like in zip(here, like, strict=True) if is_like]
+    kept = [brief for brief in here if rules.allows_unequal or brief.equals == newest]
     speeds = [brief.speed or math.nan for brief in kept]
-    entry = Entry(
+    return Entry(
         arm=arm,
         runs=tuple(kept),
         speed=geometric_mean(speeds),
         interval=log_interval(speeds),
-        left_out=tuple(brief for brief, is_like in zip(here, like, strict=True) if not is_like),
+        outcome=outcome,
+        reason=reason,
+        left_out=tuple(brief for brief in here if brief not in kept),
         elsewhere=tuple(brief for brief in cell.runs if host_of(brief) != host),
     )
-    return dataclasses.replace(entry, outcome=failure.outcome, reason=failure.reason) if failure else entry
 
 
 def _judge(rows: Sequence[Row], rules: _Rules) -> list[Row]:
@@ -279,10 +265,8 @@ def _share_scatter(entries: dict[str, Entry], baseline: str) -> None:
 
 def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:
     """Returns what was published for the recipes of the runs, each once."""
-    found: list[dict[str, Any]] = []
-    for references in {brief.recipe: brief.references for brief in briefs}.values():
-        found += [reference for reference in references if reference not in found]
-    return tuple(found)
+    listed = [one for references in {brief.recipe: brief.references for brief in briefs}.values() for one in references]
+    return tuple(one for place, one in enumerate(listed) if one not in listed[:place])
 
 
 def _failure_of(brief: RunBrief, keys: Sequence[str], arm: str) -> Failure | None:

@@ -148,11 +148,9 @@ def version_cautions(comparison: Comparison) -> list[str]:
         for name, having in found.items()
         if len(having) > 1 and len({machine for on in having.values() for machine in on}) > 1
     ]
-    return (
-        [f"Machines have different versions, which may explain differences in speed: {'; '.join(told)}."]
-        if told
-        else []
-    )
+    if not told:
+        return []
+    return [f"Machines have different versions, which may explain differences in speed: {'; '.join(told)}."]
 
 
 def _find_best(

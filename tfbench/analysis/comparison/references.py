@@ -128,7 +128,8 @@ def _match(reference: dict[str, Any], comparison: Comparison) -> ReferenceMatch:
     alike = [(row, entry) for row, entry, differences in measured if not differences]
     reasons = [] if alike else list(_describe_differences([differences for _, _, differences in measured]))
     if not figures.get("samples_per_second") and published_epoch_seconds(figures) is None:
-        reasons.append(_describe_lack(figures))
+        has_time = figures.get("elapsed_seconds")
+        reasons.append("its time is of an unknown number of epochs" if has_time else "no speed was published")
     if reference.get("not_comparable"):
         reasons.append(reference["not_comparable"])
     if reasons:
@@ -172,12 +173,6 @@ def _name_kind(key: str) -> str:
     if key in (_SYNTHETIC, BATCH_KEY):
         return {_SYNTHETIC: _SYNTHETIC, BATCH_KEY: "other batch size"}[key]
     return {"model": "other network", "dataset": "other data"}.get(key.partition(".")[0], "other training")
-
-
-def _describe_lack(figures: Mapping[str, float]) -> str:
-    if figures.get("elapsed_seconds"):
-        return "its time is of an unknown number of epochs"
-    return "no speed was published"
 
 
 def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterator[FigurePair]:

@@ -304,9 +304,7 @@ def _unequal(comparison: Comparison, *, is_compared: bool = False) -> Iterator[s
 
 def _ratios(found: Sequence[Speedup]) -> str:
     """Returns "0.68x [0.59, 0.77]" of one setting, "0.50x to 0.67x" of several."""
-    return describe_ratio(found[0]) if len(found) == 1 else _span(found)
-
-
-def _span(found: Sequence[Speedup]) -> str:
+    if len(found) == 1:
+        return describe_ratio(found[0])
     low, high = (f"{end(one.ratio for one in found):.2f}x" for end in (min, max))
     return low if low == high else f"{low} to {high}"

@@ -1,12 +1,40 @@
-"""From the readings of a profile to where a step's time goes; all figures are means over the rounds that took least."""
+"""From the readings of a profile to where a step's time goes: its phases, how sure each is, and its layers.
 
+A phase is the difference of two functions of which one does all that the other does, and more: dispatch, forward,
+forward and backward, the whole step. That way their sum is the step whatever the cost of a call. What runs at the same
+time as an earlier phase costs no time of its own, and is in none.
+
+All figures are means over the same rounds, the four fifths that took least. Means add up, as medians do not, and rounds
+in which something else held the machine up are left out.
+
+The functions of a round are paired, so that a phase has a reading in each. Its interval is Student's t over these, of
+the estimator that is shown: which rounds are kept is decided by the readings, too, and a mean of what took least
+without that would seem surer than it is, in the case of a phase that makes up most of a step. The influence of a round
+on a mean of those below a bound c, of which p are kept, is
+
+    [(x - m) 1(kept) - (x_c - m) (1(kept) - p)] / p,    x_c: what the phase takes in a round at the bound,
+
+whose spread over the rounds, divided by their root, is the standard error. With all rounds kept it is that of a mean.
+`benchmarks/phases.py` simulates what the intervals hold.
+
+Source: Huber, "Robust Statistics" (1981), sections 1.4 and 3.3, on influence functions of trimmed means.
+"""
+
+import math
 import statistics
+from collections.abc import Callable, Iterator, Sequence
 
+from tfbench.analysis.comparison.intervals import t_quantile
 from tfbench.analysis.profile.layer_times import Peaks, check_phases, time_layer, typical_parts
-from tfbench.analysis.profile.phases import KeptRounds, find_phases
-from tfbench.analysis.profile.step_profile import DIRECTIONS, LOSS, StepProfile
+from tfbench.analysis.profile.step_profile import DIRECTIONS, KERAS_LOOP, LOSS, UPDATE_AND_LOOP, Phase, StepProfile
 from tfbench.analysis.run.training_warnings import find_peak
+from tfbench.records.profile import CALLS, COPY_CALL, ProfileRound
 from tfbench.records.run import RunResult
+
+KEPT_ROUNDS = 0.8
+_FEWEST_ROUNDS = 3
+
+Read = Callable[[dict[str, float]], float]
 
 
 def summarize_profile(result: RunResult) -> StepProfile | None:
@@ -40,4 +68,86 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
         bytes_per_second=peaks.bytes_per_second,
         epoch=profile.epoch,
         steps_per_epoch=result.steps_per_epoch,
+    )
+
+
+class KeptRounds:
+    """The rounds that took least, four fifths of all, or as many as are needed for a mean of some.
+
+    Args:
+        rounds: All that were recorded, in order.
+    """
+
+    def __init__(self, rounds: Sequence[ProfileRound]) -> None:
+        num = max(min(len(rounds), _FEWEST_ROUNDS), round(KEPT_ROUNDS * len(rounds)))
+        self._all = rounds
+        self._totals = [sum(one.seconds.values()) for one in rounds]
+        kept = set(sorted(range(len(rounds)), key=self._totals.__getitem__)[:num])
+        self._is_kept = [index in kept for index in range(len(rounds))]
+        self.rounds = [one for one, is_kept in zip(rounds, self._is_kept, strict=True) if is_kept]
+
+    def mean(self, read: Read) -> float:
+        """Returns the mean of a figure of the rounds that are kept."""
+        return statistics.fmean(read(one.seconds) for one in self.rounds)
+
+    def half_width(self, read: Read) -> float | None:
+        """Returns half the 95 % interval of such a mean; None for fewer than two rounds that are kept."""
+        if len(self.rounds) < 2:
+            return None
+        values = [read(one.seconds) for one in self._all]
+        mean, share = self.mean(read), len(self.rounds) / len(self._all)
+        above = self._value_at_bound(values) - mean
+        influences = [
+            ((value - mean) * is_kept - above * (is_kept - share)) / share
+            for value, is_kept in zip(values, self._is_kept, strict=True)
+        ]
+        # A round that was left out counts for where it stands, not for how slow it was: no more is known of it.
+        error = math.hypot(*influences) / len(values)
+        error *= math.sqrt(len(self.rounds) / (len(self.rounds) - 1))
+        return t_quantile(len(self.rounds) - 1) * error
+
+    def _value_at_bound(self, values: Sequence[float]) -> float:
+        """Returns what a figure is in a round that takes as long as the longest that is kept, by a straight line."""
+        kept = [index for index, is_kept in enumerate(self._is_kept) if is_kept]
+        totals, own = ([all_of[index] for index in kept] for all_of in (self._totals, values))
+        if min(totals) == max(totals):
+            return statistics.fmean(own)
+        slope, intercept = statistics.linear_regression(totals, own)
+        return intercept + slope * max(totals)
+
+
+def find_phases(kept: KeptRounds) -> Iterator[Phase]:
+    """Yields the phases of a step, in its order."""
+    dispatch, forward, backward, update = CALLS
+    rounds = kept.rounds
+    has_copy = all(COPY_CALL in one.seconds for one in rounds)
+
+    def copy(seconds: dict[str, float]) -> float:
+        return seconds[COPY_CALL] if has_copy else 0.0
+
+    def beyond(seconds: dict[str, float], before: str) -> float:
+        """What Keras's own step takes beyond a function; it takes its batches itself, and may have to copy them."""
+        return seconds["keras"] - seconds[before] - (seconds["take"] - seconds[dispatch]) - copy(seconds)
+
+    yield _phase("input", kept, lambda s: s["take"] - s[dispatch])
+    if has_copy:
+        yield _phase("copy", kept, copy)
+    yield _phase(dispatch, kept, lambda s: s[dispatch])
+    yield _phase(forward, kept, lambda s: s[forward] - s[dispatch])
+    yield _phase(backward, kept, lambda s: s[backward] - s[forward])
+    if all(update in one.seconds for one in rounds):
+        yield _phase(update, kept, lambda s: s[update] - s[backward])
+        yield _phase(KERAS_LOOP, kept, lambda s: beyond(s, update))
+    else:
+        yield _phase(UPDATE_AND_LOOP, kept, lambda s: beyond(s, backward))
+
+
+def _phase(name: str, kept: KeptRounds, read: Read) -> Phase:
+    seconds, half = kept.mean(read), kept.half_width(read)
+    return Phase(
+        name=name,
+        seconds=seconds,
+        low=None if half is None else seconds - half,
+        high=None if half is None else seconds + half,
+        share=seconds / kept.mean(lambda one: one["full"]),
     )

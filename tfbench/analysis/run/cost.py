@@ -10,24 +10,15 @@ SECONDS_PER_HOUR = 3600.0
 _NAME = "val_accuracy"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """A validation accuracy, and when a run reached it; `epoch` and `seconds` are None where no epoch did."""
+    """A validation accuracy, when a run reached it, and what that cost; None: no epoch did, or there is no price."""
 
     val_accuracy: float
     origin: str  # which target this is, for people
-    epoch: int | None
-    seconds: float | None  # from the request of the run to the end of that epoch
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class TargetCost:
-    """What it cost to reach a validation accuracy; `epoch` and `machine` are None where no epoch reached it."""
-
-    val_accuracy: float
-    origin: str  # which target this is, for people
-    epoch: int | None
-    machine: float | None
+    epoch: int | None = None
+    seconds: float | None = None  # from the request of the run to the end of that epoch
+    machine: float | None = None  # cost of the machine until then
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +31,7 @@ class Cost:
     hours: float
     machine: float
     epoch: float | None
-    target: TargetCost | None
+    target: Target | None
 
     def metrics(self) -> dict[str, float]:
         """Returns the figures that exist under their names in `METRICS`."""
@@ -71,36 +62,27 @@ def compute_cost(result: RunResult) -> Cost | None:
     config = result.request.recipe.cost
     if config.price_per_hour is None or result.ended_at is None:
         return None
-    hours = _hours_until(result.ended_at, result)
-    epoch_hours, target = _mean_epoch_hours(result), find_target(result)
+    hours = _seconds_until(result.ended_at, result) / SECONDS_PER_HOUR
+    epochs = [epoch.epoch_seconds + (epoch.validation_seconds or 0.0) for epoch in result.whole_epochs]
     return Cost(
         currency=config.currency,
         instance=config.instance,
         price_per_hour=config.price_per_hour,
         hours=hours,
         machine=hours * config.price_per_hour,
-        epoch=None if epoch_hours is None else epoch_hours * config.price_per_hour,
-        target=_price_target(target, config.price_per_hour) if target else None,
+        epoch=statistics.fmean(epochs) / SECONDS_PER_HOUR * config.price_per_hour if epochs else None,
+        target=find_target(result),
     )
 
 
 def cost_until(time: float, result: RunResult) -> float | None:
     """Returns what the machine cost from a run's request to a time (seconds since 1970); None without a price."""
     price = result.request.recipe.cost.price_per_hour
-    return None if price is None else _hours_until(time, result) * price
-
-
-def _hours_until(time: float, result: RunResult) -> float:
-    return _seconds_until(time, result) / SECONDS_PER_HOUR
+    return None if price is None else _seconds_until(time, result) / SECONDS_PER_HOUR * price
 
 
 def _seconds_until(time: float, result: RunResult) -> float:
     return max(0.0, time - result.request.created)  # a clock that is set back earns nothing
-
-
-def _mean_epoch_hours(result: RunResult) -> float | None:
-    seconds = [epoch.epoch_seconds + (epoch.validation_seconds or 0.0) for epoch in result.whole_epochs]
-    return statistics.fmean(seconds) / SECONDS_PER_HOUR if seconds else None
 
 
 def find_target(result: RunResult) -> Target | None:
@@ -112,25 +94,12 @@ def find_target(result: RunResult) -> Target | None:
     named = _name_target(result)
     if named is None or not validated or result.request.resume:
         return None
-    target, origin = named
-    reached = (record for record in validated if reaches(record.val_accuracy, target))
-    first = min(reached, key=lambda record: record.epoch, default=None)
-    return Target(
-        val_accuracy=target,
-        origin=origin,
-        epoch=first.epoch if first else None,
-        seconds=_seconds_until(first.finished_at, result) if first else None,
-    )
-
-
-def _price_target(target: Target, price_per_hour: float) -> TargetCost:
-    hours = None if target.seconds is None else target.seconds / SECONDS_PER_HOUR
-    return TargetCost(
-        val_accuracy=target.val_accuracy,
-        origin=target.origin,
-        epoch=target.epoch,
-        machine=None if hours is None else hours * price_per_hour,
-    )
+    reached = [record for record in validated if reaches(record.val_accuracy, named[0])]
+    if not reached:
+        return Target(*named)
+    first = min(reached, key=lambda record: record.epoch)
+    seconds = _seconds_until(first.finished_at, result)
+    return Target(*named, first.epoch, seconds, cost_until(first.finished_at, result))
 
 
 def _name_target(result: RunResult) -> tuple[float, str] | None:

@@ -4,13 +4,10 @@ import dataclasses
 from typing import Any
 
 from tfbench.errors import MeasurementError
-from tfbench.records.placement import ReplicaCheck, ThreadPools
+from tfbench.records.placement import ThreadPools
 from tfbench.records.run import RunResult
 
-_SELDOM = (  # there only where they are known
-    *("num_workers", "mesh", "framework_variables"),
-    *("gradient_deviation", "not_compared_since"),
-)
+_SELDOM = ("num_workers", "mesh", "framework_variables")  # there only where they are known
 _ONEDNN_ASKED = {"0": False, "false": False, "1": True, "true": True}  # how TensorFlow reads TF_ENABLE_ONEDNN_OPTS
 
 
@@ -39,7 +36,7 @@ def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
             "`tfbench show RECIPE --toml` prints what a recipe asks for."
         )
     asked, ways = result.request.recipe.training, result.request.recipe.distribution
-    threads, check = placement.threads, result.replica_check
+    threads = placement.threads
     onednn = _ONEDNN_ASKED.get(settings.onednn.lower())
     # Each with what was in effect and what was asked for; None: nothing was, or any will do.
     rows: dict[str, tuple[Any, Any]] = {
@@ -53,7 +50,6 @@ def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
         "per_replica_batch_size": (placement.per_replica_batch_size, None),
         "cross_device_ops": (placement.cross_device_ops, _unless(ways.cross_device_ops, "auto")),
         **(_threads(threads) if threads else {}),
-        **(_first_step(check) if check else {}),
         "visible_gpus": (settings.visible_gpus, None),
         "steps_per_execution": (settings.steps_per_execution, asked.steps_per_execution),
         "compiler": (settings.compiler, asked.compiler_used),
@@ -92,19 +88,6 @@ def _threads(threads: ThreadPools) -> dict[str, tuple[Any, None]]:
         "intra_op_pools": (pools, None),
         "intra_op_threads_seen": (threads.intra_op_threads, None),
         "inter_op_threads_seen": (threads.inter_op_threads, None),
-    }
-
-
-def _first_step(check: ReplicaCheck) -> dict[str, tuple[Any, None]]:
-    """Returns what a first step of several replicas was found to be beside that of one."""
-
-    def within(deviation: float | None, tolerance: float | None) -> tuple[Any, None]:
-        return None if deviation is None else f"{deviation:.2g} (tolerance {tolerance:.2g})", None
-
-    return {
-        "as_one_replica": (check.compared, None),
-        "gradient_deviation": within(check.deviation, check.tolerance),
-        "not_compared_since": (check.reason or None, None),
     }
 
 

@@ -16,12 +16,11 @@ class Evidence:
     """A run in whatever state, and what conditions read of it."""
 
     result: RunResult
-    warmup_steps: int
 
     @functools.cached_property
     def steady(self) -> tuple[StepSpan, ...]:
         """Spans behind the warm-up."""
-        return steady_spans(self.result.spans, warmup_steps=self.warmup_steps)
+        return steady_spans(self.result.spans, warmup_steps=self.result.request.recipe.measurement.warmup_steps)
 
     @functools.cached_property
     def speed(self) -> float | None:

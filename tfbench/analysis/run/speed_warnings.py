@@ -36,7 +36,7 @@ def _nothing_measured(run: Evidence) -> Iterator[Values]:
 def _only_warmup(run: Evidence) -> Iterator[Values]:
     if run.result.spans and not run.steady:
         steps = count(sum(span.num_steps for span in run.result.spans), "measured step")
-        yield {"steps": f"all {steps}", "warmup": run.warmup_steps}
+        yield {"steps": f"all {steps}", "warmup": run.result.request.recipe.measurement.warmup_steps}
 
 
 @SPEED.row(

@@ -25,19 +25,13 @@ _EXPLAINED = {"model_flops_utilization", "peak_flops_per_second"}  # warnings of
 
 
 def summarize_run(result: RunResult) -> Summary:
-    """Reduces a run to its numbers, as `summarize` does; the steps that its recipe has for warm-up are left out."""
-    return summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
-
-
-def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
     """Reduces the raw readings of one run to the numbers that are reported, finished or not.
 
-    Leading steps are left out of speeds and step times: they hold tracing, compilation and the first fill of the input
-    pipeline.
+    Leading steps, as many as its recipe has for warm-up, are left out of speeds and step times: they hold tracing,
+    compilation and the first fill of the input pipeline.
 
     Args:
         result: A run in whatever state; times in seconds.
-        warmup_steps: Number of leading steps to leave out (steps, not epochs).
 
     Returns:
         Every metric of `METRICS`, None where it does not exist or is not finite; a warning names each of those. A
@@ -47,8 +41,7 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
         counts the samples of all replicas. Of a profile, which is no training, what exists of `METRICS` and
         `PROFILE_METRICS`.
     """
-    run = Evidence(result, warmup_steps)
-    values, cautions = _list_values(run), find_cautions(result, warmup_steps=warmup_steps)
+    values, cautions = _list_values(Evidence(result)), find_cautions(result)
     if result.request.profile:
         known = {name: value for name, value in (values | _profiled(result)).items() if value is not None}
         names = [name for name in METRICS | PROFILE_METRICS if name in known and not name.startswith("steady_")]

@@ -147,10 +147,10 @@ def _shared_cores(run: Evidence) -> Iterator[Values]:
 
 
 @LIMITS.row(
-    "The first step of several devices was not compared with one device: {reason}.",
+    "Several replicas may not train as one does: {reason}.",
     "Compare the losses with a run on one device.",
 )
-def _not_compared(run: Evidence) -> Iterator[Values]:
+def _not_checked(run: Evidence) -> Iterator[Values]:
     if run.result.replica_check and run.result.replica_check.reason:
         yield {"reason": run.result.replica_check.reason}
 

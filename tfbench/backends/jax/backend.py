@@ -16,7 +16,7 @@ from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Feed, Member, Placement, ReplicaCheck
+from tfbench.records.placement import Feed, Member, Placement
 from tfbench.records.spread import Spread
 
 if TYPE_CHECKING:
@@ -149,21 +149,6 @@ class Jax(Backend):
         if jax.process_count() > 1:
             jax.distributed.shutdown()
 
-    def check_replicas(
-        self, model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement
-    ) -> ReplicaCheck:
-        """Holds a first step of several devices against that of one; see `device_check`."""
-        from tfbench.backends.jax import device_check
-
-        return device_check.check_devices(model, build_one, batches, placement)
-
-    def suggest_mend(self, check: ReplicaCheck, placement: Placement) -> str:
-        """Returns what to do where devices do not train as one does."""
-        return (
-            "Use another layout or number of devices, or other versions of JAX and Keras; a model with code of its own "
-            "may be the cause, too."
-        )
-
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
         """Reads back where the parts of a model lie; see `read_back`."""
         from tfbench.backends.jax import read_back
@@ -176,10 +161,10 @@ class Jax(Backend):
         return placement.num_devices > 1
 
     def trace_exchange(self, work: Callable[[], None]) -> float:
-        """Returns for how long this worker's devices were in collectives; see `exchange_trace`."""
-        from tfbench.backends.jax import exchange_trace
+        """Returns for how long this worker's devices were in collectives; see `read_back`."""
+        from tfbench.backends.jax import read_back
 
-        return exchange_trace.trace_exchange(work)
+        return read_back.trace_exchange(work)
 
     def read_peak(self, name: str) -> int | None:
         """Returns the most bytes in use on a GPU since the process began, which JAX has no way to forget.

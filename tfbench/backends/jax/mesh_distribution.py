@@ -3,9 +3,8 @@
 Loaded once Keras and JAX are in use.
 """
 
-import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -101,27 +100,6 @@ def set_distribution(distribution: MeshDistribution | None) -> None:
 
     distribution_lib.distribute_data_input = _as_it_lies
     keras_distribution.set_distribution(distribution)
-
-
-@contextlib.contextmanager
-def paused() -> Iterator[None]:
-    """Lets what is built meanwhile be on one device."""
-    before = keras_distribution.distribution()
-    keras_distribution.set_distribution(None)
-    try:
-        yield
-    finally:
-        keras_distribution.set_distribution(before)
-
-
-def gather(value: Any) -> Any:
-    """Returns all of an array that lies in parts on devices, of other processes too, as NumPy's.
-
-    With several processes, each has to ask for the same arrays in the same order.
-    """
-    if not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated:
-        return np.asarray(value)
-    return multihost_utils.process_allgather(value, tiled=True)
 
 
 def gather_figures(figures: Sequence[float]) -> list[list[float]]:

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from tfbench.backends.backend import Backend
@@ -18,11 +17,7 @@ from tfbench.backends.tensorflow import (
     variables,
 )
 from tfbench.backends.tensorflow.device_watch import DeviceWatch
-from tfbench.backends.tensorflow.profiled_batches import ProfiledBatches
-from tfbench.backends.tensorflow.step_calls import StepCalls
-from tfbench.machine import gpus
-from tfbench.machine.devices import DeviceFacts, read_system
-from tfbench.machine.lean_import import NOT_NEEDED, import_without
+from tfbench.backends.tensorflow.step_calls import ProfiledBatches, StepCalls
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Placement, ReplicaCheck
 
@@ -69,24 +64,6 @@ class TensorFlow(Backend):
             "tensorflow_onednn": uses_onednn(),
         }
 
-    def report_devices(self) -> DeviceFacts:
-        """Asks the system and TensorFlow; takes the seconds that importing TensorFlow takes."""
-        system = read_system(Path("/"), os.environ)
-        import_without("tensorflow", NOT_NEEDED)
-        import tensorflow as tf
-
-        build_info = tf.sysconfig.get_build_info()
-        details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
-        return DeviceFacts(
-            tensorflow=tf.__version__,
-            logical_cores=os.cpu_count() or 1,
-            gpus=gpus.match_gpus([detail.get("device_name", "GPU") for detail in details], system["driver"]),
-            built_with_cuda=tf.test.is_built_with_cuda(),
-            cuda=build_info.get("cuda_version"),
-            cudnn=build_info.get("cudnn_version"),
-            **system,
-        )
-
     def set_process_wide(self, training: TrainingConfig) -> None:
         """Sets what TensorFlow only takes before its first operation."""
         import tensorflow as tf
@@ -109,10 +86,11 @@ class TensorFlow(Backend):
         }
 
     def list_gpus(self) -> tuple[str, ...]:
-        """Returns the GPUs that this process was let see."""
+        """Returns what hardware the GPUs are that this process was let see."""
         import tensorflow as tf
 
-        return tuple(device.name for device in tf.config.get_visible_devices("GPU"))
+        details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU")]
+        return tuple(detail.get("device_name", "GPU") for detail in details)
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
         """Returns the settings that TensorFlow alone can tell."""
@@ -127,7 +105,7 @@ class TensorFlow(Backend):
             "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
             "deterministic": is_op_determinism_enabled(),
             "soft_device_placement": tf.config.get_soft_device_placement(),
-            "visible_gpus": self.list_gpus(),
+            "visible_gpus": tuple(device.name for device in tf.config.get_visible_devices("GPU")),
             "xla_flags": " ".join(filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))),
             "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
         }
@@ -156,22 +134,11 @@ class TensorFlow(Backend):
         num_devices = several_workers.count_devices() or len(tf.config.list_logical_devices("GPU")) or 1
         return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
 
-    def check_replicas(
-        self, model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement
-    ) -> ReplicaCheck:
-        """Holds a first step of several replicas against that of one; see `replica_check`."""
+    def check_replicas(self, model: Any, placement: Placement) -> ReplicaCheck:
+        """Makes sure that sums over replicas count each of them once; see `replica_check`."""
         from tfbench.backends.tensorflow import replica_check
 
-        return replica_check.check_replicas(model, build_one, batches, placement)
-
-    def suggest_mend(self, check: ReplicaCheck, placement: Placement) -> str:
-        """Returns what to do where replicas do not train as one does."""
-        from tfbench.backends.tensorflow import replica_check
-
-        return replica_check.suggest_mend(check, placement)
-
-    def require_readable(self, splits: Any) -> None:
-        """Does nothing: TensorFlow reads whatever samples there are."""
+        return replica_check.check_replicas(model, placement)
 
     def read_peak(self, name: str) -> int:
         """Returns the most bytes in use on a GPU, "GPU:0"."""

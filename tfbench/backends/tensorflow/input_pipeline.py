@@ -5,15 +5,15 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfbench.backends import array_feeding
 from tfbench.backends.tensorflow.crops import crop_at_random
 from tfbench.backends.tensorflow.gathering import gather_from, keep_own, slice_batches
-from tfbench.datasets.sources import order, tfrecords
+from tfbench.datasets.sources import order
 from tfbench.datasets.sources.crops import crop_view
-from tfbench.datasets.sources.splits import BROKEN, RecordSplit, Split, SplitName, Splits, map_arrays
+from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.part import WHOLE, Part
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 PARALLEL_BATCHES = 2  # batches in the making at a time
 PREFETCHED_BATCHES = 4  # batches waiting to be used
-SHUFFLED_RECORDS = 4096  # encoded records that the next one is drawn from, where they come one after another
 # Of a batch as float32, at most, for one thread to make batches one after another: below it, waking others for every
 # operation takes more processor time than the work (batches of 32 x 784: three times as much), above it less.
 LIGHT_BYTES = 2**20
-_OF_THE_PIPELINE = "IteratorGetNext|MultiDeviceIterator|user-defined function passed to"  # in those about data
+_BROKEN, _END = "<broken sample>", "</broken sample>"  # around what is told of one, in TensorFlow's message
 
 
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
@@ -53,8 +52,7 @@ def build_training_dataset(
         splits: The data.
         global_batch_size: Samples of a batch, for all replicas together.
         seed: Of the order, the crops and the mirrors.
-        first_step: Steps already done: the stream begins with the batch that would come next. Former passes are left
-            out; of the pass that it falls into, records that only come one after another are read, but not decoded.
+        first_step: Steps already done: the stream begins with the batch that would come next.
         part: Of each batch, that this worker is fed with; the rest is neither gathered nor decoded.
 
     Returns:
@@ -62,16 +60,14 @@ def build_training_dataset(
         data (inputs, targets, weights), as far as there are any, each as the data set has it.
     """
     split, spec = splits.train, splits.spec
-    first_sample = first_step * global_batch_size
-    if isinstance(split, Split) and split.read is None:
-        orders = build_orders(split, spec, seed=seed, first_sample=first_sample)
+    orders = build_orders(split, spec, seed=seed, first_sample=first_step * global_batch_size)
+    if split.read is None:
         batches, gather = orders.rebatch(global_batch_size, drop_remainder=True), gather_from(split)
         start, stop = part.bounds(global_batch_size)
         fetch = gather if part == WHOLE else lambda numbers: gather(numbers[start:stop])
     else:
-        samples = _samples(split, spec, seed=seed, first_sample=first_sample)
-        own = keep_own(samples, part, batch_size=global_batch_size)
-        batches, fetch = _decode(split, own).batch(part.size_of(global_batch_size), drop_remainder=True), tuple
+        own = keep_own(orders.unbatch(), part, batch_size=global_batch_size)
+        batches, fetch = _decode(split, spec, own).batch(part.size_of(global_batch_size), drop_remainder=True), tuple
 
     def prepare(step: Any, batch: Any) -> tuple[Any, ...]:
         inputs, *others = fetch(batch)
@@ -85,16 +81,15 @@ def build_orders(split: Split, spec: DatasetSpec, *, seed: int, first_sample: in
 
     The first one begins after `first_sample` samples of all passes.
     """
-    passes, start = _passes(split, first_sample)
-    return _map_inline(passes, lambda number: _order(split, spec, seed, number)[start(number) :])
+    import tensorflow as tf
 
+    first_pass, offset = divmod(first_sample, split.num_samples)
 
-def _samples(split: Split | RecordSplit, spec: DatasetSpec, *, seed: int, first_sample: int) -> "tf.data.Dataset":
-    """Builds an endless stream of samples that are read one by one: their numbers, or records."""
-    if isinstance(split, Split):
-        return build_orders(split, spec, seed=seed, first_sample=first_sample).unbatch()
-    passes, start = _passes(split, first_sample)
-    return passes.flat_map(lambda number: _shuffled_records(split, spec, seed, number).skip(start(number)))
+    def order_from(number: Any) -> Any:
+        start = tf.where(number == first_pass, tf.constant(offset, tf.int64), 0)
+        return _order(split, spec, seed, number)[start:]
+
+    return _map_inline(tf.data.Dataset.counter(first_pass, dtype=tf.int64), order_from)
 
 
 def build_validation_dataset(
@@ -125,12 +120,12 @@ def build_validation_dataset(
     if not num_full and not size_of_last:  # Keras takes no data without a batch
         first = build_validation_dataset(splits, batch_size=batch_size, split=split, view=view)
         return first.map(lambda *batch: map_arrays(lambda array: array[:0], batch))
-    if isinstance(chosen, Split) and chosen.read is None:
+    if chosen.read is None:
         batches, fetch = tf.data.Dataset.range(num_full + (size_of_last > 0)), slice_batches(chosen, batch_size, part)
     else:
-        samples = tf.data.Dataset.range(chosen.num_samples) if isinstance(chosen, Split) else chosen.records
+        samples = tf.data.Dataset.range(chosen.num_samples)
         own = keep_own(samples, part, batch_size=batch_size, num_samples=chosen.num_samples)
-        batches, fetch = _decode(chosen, own).batch(size), tuple
+        batches, fetch = _decode(chosen, splits.spec, own).batch(size), tuple
 
     def prepare(_number: Any, batch: Any) -> tuple[Any, ...]:
         inputs, *others = fetch(batch)
@@ -175,50 +170,20 @@ def compile_draws(batches: "tf.data.Dataset") -> Callable[[int], None]:
 
 
 @contextlib.contextmanager
-def broken_samples_named(source: str, files: Sequence[str] = ()) -> Iterator[None]:
-    """Turns TensorFlow's error about data that cannot be read into one that says which, and what to do.
-
-    Args:
-        source: Of the data, for the message.
-        files: Of records that are read meanwhile.
+def broken_samples_named(source: str) -> Iterator[None]:
+    """Turns TensorFlow's error about a sample that cannot be read into that of who reads it, with the data's source.
 
     Raises:
-        DatasetError: Data could not be read.
+        DatasetError: A sample could not be read.
     """
     import tensorflow as tf
 
-    unreadable = (
-        tf.errors.InvalidArgumentError,
-        tf.errors.DataLossError,
-        tf.errors.NotFoundError,
-        tf.errors.FailedPreconditionError,
-        tf.errors.PermissionDeniedError,
-    )
     try:
         yield
-    except unreadable as error:
-        sample = re.search(rf"\[{BROKEN}\] \[(.+?)\]", str(error))
-        if sample:
-            raise DatasetError(
-                f"{sample[1]}: cannot be read as an image; it is missing, cut off or of another format. "
-                f"Replace or remove it. Data: {source}."
-            ) from error
-        if isinstance(error, tf.errors.DataLossError) or re.search(_OF_THE_PIPELINE, str(error)):
-            reason = tfrecords.explain(error, files)
-            raise DatasetError(f"{reason}. Replace the file, or prepare the data again. Data: {source}.") from error
+    except tf.errors.OpError as error:
+        if told := re.search(f"{_BROKEN}(.*?){_END}", str(error), re.DOTALL):
+            raise DatasetError(f"{told[1]} Data: {source}.") from error
         raise
-
-
-def _passes(split: Split | RecordSplit, first_sample: int) -> tuple["tf.data.Dataset", Callable[[Any], Any]]:
-    """Returns the numbers of the passes from that of a sample on, and what gives the start of one."""
-    import tensorflow as tf
-
-    first_pass, offset = divmod(first_sample, split.num_samples)
-
-    def start(number: Any) -> Any:
-        return tf.where(number == first_pass, tf.constant(offset, tf.int64), 0)
-
-    return tf.data.Dataset.counter(first_pass, dtype=tf.int64), start
 
 
 def _order(split: Split, spec: DatasetSpec, seed: int, number: Any) -> Any:
@@ -231,41 +196,29 @@ def _order(split: Split, spec: DatasetSpec, seed: int, number: Any) -> Any:
     return tf.ensure_shape(tf.numpy_function(draw, [number], tf.int64, stateful=False), [split.num_samples])
 
 
-def _shuffled_records(split: RecordSplit, spec: DatasetSpec, seed: int, number: Any) -> "tf.data.Dataset":
-    """Returns records that come one after another, in the order of a pass.
-
-    Not as Dataset.shuffle does by default: its order goes on from iterator to iterator, and a strategy makes one more
-    of them.
-    """
+def _decode(split: Split, spec: DatasetSpec, samples: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Reads samples one by one, several at a time: stored inputs and targets."""
     import tensorflow as tf
 
-    if not spec.shuffled:
-        return split.records
-    own_seed = tf.random.stateless_uniform([], tf.stack([seed, number]), None, None, tf.int64)
-    # TensorFlow would combine it with the process's seed, and takes no tensor where that is 0.
-    tf.compat.v1.get_default_graph().seed = None
-    return split.records.shuffle(SHUFFLED_RECORDS, seed=own_seed, reshuffle_each_iteration=False)
-
-
-def _decode(split: Split | RecordSplit, samples: "tf.data.Dataset") -> "tf.data.Dataset":
-    """Reads samples one by one, several at a time: stored inputs and targets."""
-    workers = len(os.sched_getaffinity(0))
-    if isinstance(split, RecordSplit):
-        return samples.map(
-            lambda name, contents, label: (split.read(name, contents), label), num_parallel_calls=workers
-        )
     gather, read = gather_from(split), split.read
+
+    def call(row: Any) -> Any:
+        try:
+            return read(row) if read else row
+        except DatasetError as error:
+            raise ValueError(f"{_BROKEN}{error}{_END}") from error  # TensorFlow hands on its text alone
 
     def decode(number: Any) -> tuple[Any, ...]:
         row, *others = gather(number)
-        return read(row) if read else row, *others
+        sample = tf.numpy_function(call, [row], tf.as_dtype(spec.input_dtype), stateful=False)
+        return tf.ensure_shape(sample, spec.stored_shape or spec.input_shape), *others
 
-    return samples.map(decode, num_parallel_calls=workers)
+    return samples.map(decode, num_parallel_calls=len(os.sched_getaffinity(0)))
 
 
-def _is_light(split: Split | RecordSplit, spec: DatasetSpec, batch_size: int) -> bool:
+def _is_light(split: Split, spec: DatasetSpec, batch_size: int) -> bool:
     """Says whether a batch takes so little work that more than one thread would make it dearer."""
-    if isinstance(split, RecordSplit) or split.read or spec.stored_shape or spec.mirrors:
+    if split.read or spec.stored_shape or spec.mirrors:
         return False
     size = split.nbytes // split.num_rows if spec.is_structured else 4 * math.prod(spec.input_shape)
     return batch_size * size <= LIGHT_BYTES

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from tfbench.backends.placed import Placed
 from tfbench.backends.resident_samples import require_in_memory, too_many_named
 from tfbench.backends.tensorflow import gathering, input_pipeline
-from tfbench.backends.tensorflow.profiled_batches import strategy_of
+from tfbench.backends.tensorflow.step_calls import strategy_of
 from tfbench.datasets.sources.splits import Splits
 from tfbench.models.structure.foreign_model import is_own
 from tfbench.recipe.sections import TrainingConfig
@@ -41,8 +41,6 @@ def build_resident_training(
     """
     import tensorflow as tf
 
-    from tfbench.backends.tensorflow.replica_step import build
-
     split = require_in_memory(splits)
 
     def place(tensor: Any) -> Any:
@@ -53,7 +51,7 @@ def build_resident_training(
 
     with too_many_named(split, placed):
         take = gathering.gather_from(split, place)
-    build(model, _gather_batch(take, splits, tf.zeros([training.global_batch_size], tf.int64)))
+    _build(model, _gather_batch(take, splits, tf.zeros([training.global_batch_size], tf.int64)))
     model.train_function = _compile(model, splits, take, training, strategy_of(placed))
     orders = input_pipeline.build_orders(
         split, splits.spec, seed=training.seed, first_sample=first_step * training.global_batch_size
@@ -66,6 +64,14 @@ def build_resident_training(
 def _gather_batch(take: Any, splits: Splits, numbers: Any) -> tuple[Any, ...]:
     inputs, *others = take(numbers)
     return input_pipeline.finish(inputs, splits), *others
+
+
+def _build(model: Any, batch: Any) -> None:
+    """Makes the variables that training would make as it begins: those of the optimizer, the loss and the metrics."""
+    if not model.optimizer.built:  # as a resumed run's is; one that scales the loss would make its variables again
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_variables)
+    model._maybe_symbolic_build(data_batch=batch)  # as `fit` does; nothing public does it without training
 
 
 def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, strategy: Any) -> Any:

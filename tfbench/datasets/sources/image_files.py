@@ -2,10 +2,9 @@
 
 import contextlib
 import hashlib
-import io
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench.datasets.sources import cache
-from tfbench.datasets.sources.splits import BROKEN
 from tfbench.errors import DatasetError
 from tfbench.records.whole_files import replacing
 
@@ -141,35 +139,22 @@ def _looks_whole(path: bytes) -> bool:
 
 
 def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:
-    """Returns the image in a file: uint8 (size, size, 3).
+    """Returns the central square of an image, resized: bilinear, by the centres of pixels, without antialiasing.
 
     Raises:
         DatasetError: The file is no image.
     """
-    return _read(os.fsdecode(path), os.fsdecode(path), size)
-
-
-def decode(name: bytes, contents: bytes, size: int) -> npt.NDArray[np.uint8]:
-    """Returns an encoded image, as `read_array` does.
-
-    Raises:
-        DatasetError: It is none; the message holds its name.
-    """
-    return _read(io.BytesIO(contents), os.fsdecode(name), size)
-
-
-def _read(file: str | io.BytesIO, name: str, size: int) -> npt.NDArray[np.uint8]:
-    """Returns the central square of an image, resized: bilinear, by the centres of pixels, without antialiasing."""
     from PIL import Image
 
     try:
-        with Image.open(file) as image:
+        with Image.open(os.fsdecode(path)) as image:
             side = min(image.size)
             left, top = ((length - side) // 2 for length in image.size)
             square = _in_colour(image).crop((left, top, left + side, top + side))
     except Exception as error:  # what Pillow's readers raise about broken files
         raise DatasetError(
-            f"{name}: cannot be read as an image; it is missing, cut off or of another format. Replace or remove it."
+            f"{os.fsdecode(path)}: cannot be read as an image; it is missing, cut off or of another format. Replace or "
+            "remove it."
         ) from error
     if side != size:  # not `resize`, which is slower, and antialiases
         step = side / size
@@ -186,23 +171,3 @@ def _in_colour(image: Any) -> Any:
     if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
         image = Image.fromarray((np.asarray(image).clip(0, 0xFFFF) >> 8).astype(np.uint8))
     return image.convert("RGB")
-
-
-def in_graph(read: Callable[..., npt.NDArray[np.uint8]], name: Any, *values: Any, shape: tuple[int, ...]) -> Any:
-    """Returns in TensorFlow's graph what a function makes of a sample's name and more; its error holds the name.
-
-    Args:
-        read: Called with NumPy's values; raises DatasetError.
-        name: Of the sample, a string tensor.
-        values: Further tensors.
-        shape: Of the uint8 image.
-    """
-    import tensorflow as tf
-
-    def call(name: bytes, *values: Any) -> npt.NDArray[np.uint8]:
-        try:
-            return read(name, *values)
-        except DatasetError as error:
-            raise ValueError(f"[{BROKEN}] [{os.fsdecode(name)}]") from error  # TensorFlow hands on its text alone
-
-    return tf.ensure_shape(tf.numpy_function(call, [name, *values], tf.uint8, stateful=False), shape)

@@ -1,6 +1,7 @@
 """What reading a file raises, in words that name the file and the remedy."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,5 +25,6 @@ def reading(path: Path, expected: str, remedy: str = "Fetch it again.") -> Itera
     except DatasetError:
         raise
     except Exception as error:  # readers of damaged files raise what their parsers do
-        reason = (str(error).strip().splitlines() or [""])[0][:200] or type(error).__name__
+        text = re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", str(error))  # TensorFlow's names of nodes
+        reason = (text.strip().splitlines() or [""])[0][:200].strip() or type(error).__name__
         raise DatasetError(f"{path}: cannot be read as {expected} ({reason}). {remedy}") from error

@@ -12,7 +12,6 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 
 ALIGNMENT = 64  # bytes; TensorFlow uses memory that begins at a multiple of it as it is, and copies any other
 SplitName = Literal["train", "validation", "test"]
-BROKEN = "broken sample"  # in TensorFlow's message about one, before its name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,15 +20,14 @@ class Split:
 
     `inputs` and `targets` may hold fewer samples than `num_samples` (a pool, for synthetic data): sample i is then
     row i modulo the pool's size. Where `inputs` are not the samples but say where they are, as names of files do,
-    `read` turns a row into a sample of the stored shape and type, in TensorFlow's graph; `read_array` does so without.
+    `read` turns a row into a sample of the stored shape and type.
     Where the description of the data says `is_structured`, each of the three is arrays in dicts and tuples, or None.
     """
 
     inputs: Any
     targets: Any
     num_samples: int
-    read: Callable[[Any], Any] | None = None
-    read_array: Callable[[Any], npt.NDArray[Any]] | None = None
+    read: Callable[[Any], npt.NDArray[Any]] | None = None
     weights: Any = None  # of samples, or of each of their values
 
     @property
@@ -54,25 +52,6 @@ class Split:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class RecordSplit:
-    """Samples of one split that can only be read one after another.
-
-    `records` is a tf.data.Dataset of every record once, in an order of its own: (name, contents, label). `read` turns
-    (name, contents) into a sample of the stored shape and type, in TensorFlow's graph. `files` are what it reads, for
-    messages.
-    """
-
-    records: Any
-    num_samples: int
-    read: Callable[[Any, Any], Any]
-    files: tuple[str, ...] = ()
-
-    def labels(self) -> npt.NDArray[Any]:
-        """Returns the target of every sample; reads all records for it."""
-        return np.array([int(label) for _, _, label in self.records.as_numpy_iterator()])
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Splits:
     """Training and validation samples of one data set, and those of its test split where it has a third one.
 
@@ -80,20 +59,14 @@ class Splits:
     """
 
     spec: DatasetSpec
-    train: Split | RecordSplit
-    validation: Split | RecordSplit
+    train: Split
+    validation: Split
     source: str
     synthetic: bool = False
     notes: tuple[str, ...] = ()  # what a reader of the figures must know of the data
-    test: Split | RecordSplit | None = None
+    test: Split | None = None
     mean: npt.NDArray[np.float32] | None = None
     cache: str = ""  # whether the samples were decoded before, as of `sources/cache.py`; "": they are not kept there
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Files of records that are read while the samples are used."""
-        splits = (self.train, self.validation, self.test)
-        return tuple(file for split in splits if isinstance(split, RecordSplit) for file in split.files)
 
 
 def list_arrays(structure: Any) -> list[npt.NDArray[Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfbench.datasets.sources import cache, mat_file, tfds_arrays
+from tfbench.datasets.sources import cache, mat_file, tfds
 from tfbench.datasets.sources.found import Found
 from tfbench.datasets.sources.reading import reading
 from tfbench.datasets.sources.splits import Split, allocate
@@ -36,7 +36,7 @@ def load(data_dir: str | None) -> Found:
             )
         if found:
             return _load_files(folder)
-    return tfds_arrays.load(
+    return tfds.load(
         "svhn_cropped", data_dir, splits=tuple(FILES), host="http://ufldl.stanford.edu", accepted=_ACCEPTED
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfbench.datasets.sources.splits import RecordSplit, Split, Splits, is_plausible, list_arrays, map_arrays
+from tfbench.datasets.sources.splits import Split, Splits, is_plausible, list_arrays, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
@@ -156,7 +156,7 @@ def find_mismatch(splits: Splits) -> str | None:
     spec = splits.spec
     counts = {"train": spec.train_samples, "validation": spec.validation_samples, "test": spec.test_samples}
     for name, split in (("train", splits.train), ("validation", splits.validation), ("test", splits.test)):
-        if split is None or isinstance(split, RecordSplit) or split.read or spec.is_structured:
+        if split is None or split.read or spec.is_structured:
             continue  # read when they are used, or checked array by array
         if not isinstance(split.inputs, np.ndarray) or not isinstance(split.targets, np.ndarray):
             return f"{name}: inputs and targets must be NumPy arrays"

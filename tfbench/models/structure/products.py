@@ -1,8 +1,8 @@
 """Products of matrices in the forward pass of each kind of layer, from the shapes of its inputs and its output.
 
 Counted are two operations for each multiply-accumulate of convolution, dense, locally connected, recurrent, einsum and
-attention layers, for one sample. Zero padding counts like data. Biases, activations, pooling, normalisation and softmax
-count nothing.
+multi-head attention layers, for one sample. Zero padding counts like data. Biases, activations, pooling, normalisation
+and softmax count nothing.
 
 Each product says which inputs and weights its two factors are made of: the gradient of a factor costs as much as the
 product itself, and is computed only where something that the factor is made of is trained.
@@ -28,9 +28,8 @@ Shape = tuple[int | None, ...]
 Sizes = tuple[int, ...]  # of one sample
 
 _PER_PRODUCT = 2  # operations: multiply, accumulate
-_NO_KERNELS = re.compile(
-    r".*bias|gamma|beta|alpha|moving_(mean|variance)"
-)  # names of weights that scale, shift, record
+# Names of weights that scale, shift, record.
+_NO_KERNELS = re.compile(r".*bias|gamma|beta|alpha|moving_(mean|variance)")
 
 # Operations of keras.ops that are products of matrices: they stand in a graph without being layers.
 _MATRIX_OPERATIONS = {
@@ -97,6 +96,7 @@ def find_layer_products(layer: Any, inputs: Sequence[Shape], output: Shape) -> P
 
 
 # Counters take the shapes of one sample, and return the products, or None where these are not known.
+Counter = Callable[[Any, Sequence[Sizes], Sizes], Products | None]
 
 
 def _count_nothing(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
@@ -107,19 +107,11 @@ def _count_unknown(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Produc
     return None
 
 
-def _count_dense(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
-    """The kernel is used at each place of all axes but the last."""
-    return use_kernels(kernels_of(layer), inputs[0][:-1], _all(inputs))
-
-
-def _count_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
-    """All of the kernel is used at each place of the output, be it in groups, depthwise, separable or dilated."""
-    return use_kernels(kernels_of(layer), _places(layer, output), _all(inputs))
-
-
-def _count_transposed_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
-    """All of the kernel is used at each place of the input."""
-    return use_kernels(kernels_of(layer), _places(layer, inputs[0]), _all(inputs))
+def _use_at(find_places: Callable[[Any, Sequence[Sizes], Sizes], Sizes]) -> Counter:
+    """Returns the counter of layers that use all of their kernels at each of some places."""
+    return lambda layer, inputs, output: use_kernels(
+        kernels_of(layer), find_places(layer, inputs, output), _all(inputs)
+    )
 
 
 def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
@@ -127,34 +119,13 @@ def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Prod
 
     The state is made of all inputs and weights: where any of them is trained, it has a gradient at each step.
     """
-    cells = _list_cells(layer.cell)
-    if any(type(cell) not in (layers.SimpleRNNCell, layers.LSTMCell, layers.GRUCell) for cell in cells):
+    if type(layer.cell) not in (layers.SimpleRNNCell, layers.LSTMCell, layers.GRUCell):
         return None
-    found: Products = []
     state = Factor(tuple(range(len(inputs))), tuple(layer.weights))
-    given = Factor((0,))
-    for cell in cells:
-        found += use_kernels([cell.kernel], inputs[0][:1], given)
-        found += use_kernels([cell.recurrent_kernel], inputs[0][:1], state)
-        given = state  # of the next cell: the state of this one
-    return found
-
-
-def _list_cells(cell: Any) -> list[Any]:
-    """Returns the cells that one is made of, from the first to the last."""
-    return (
-        [one for inner in cell.cells for one in _list_cells(inner)] if type(cell) is layers.StackedRNNCells else [cell]
-    )
-
-
-def _count_recurrent_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
-    """Both kernels are used at each step and place; the output may have an axis of steps or not."""
-    of_a_step = output[-layer.cell.rank - 1 :]
-    places = (inputs[0][0], *_places(layer.cell, of_a_step))
-    state = Factor(tuple(range(len(inputs))), tuple(layer.weights))
+    steps = inputs[0][:1]
     return [
-        *use_kernels([layer.cell.kernel], places, Factor((0,))),
-        *use_kernels([layer.cell.recurrent_kernel], places, state),
+        *use_kernels([layer.cell.kernel], steps, Factor((0,))),
+        *use_kernels([layer.cell.recurrent_kernel], steps, state),
     ]
 
 
@@ -218,17 +189,6 @@ def _count_einsum(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Product
     return [Product(flops, _all(inputs), Factor(weights=tuple(kernels_of(layer))))]
 
 
-def _count_attention(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
-    """The product of each query with each key, and the sum of the values, weighted, for each query."""
-    if layer.score_mode != "dot":
-        return None
-    query, value = inputs[:2]
-    pairs = _PER_PRODUCT * math.prod(query[:-1]) * value[-2]
-    key = Factor((_place_of_key(inputs),))
-    scores = _join(Factor((0,), tuple(layer.weights)), key)
-    return [Product(pairs * query[-1], Factor((0,)), key), Product(pairs * value[-1], scores, Factor((1,)))]
-
-
 def _count_multi_head_attention(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
     """Projections of queries, keys, values and of the result; scores and weighted sums in each head."""
     query, value = inputs[:2]
@@ -276,27 +236,28 @@ def _sample(shape: Shape) -> Sizes:
     return tuple(size for size in shape[1:] if size is not None)
 
 
-_CLASSES: dict[Callable[[Any, Sequence[Sizes], Sizes], Products | None], tuple[type, ...]] = {
-    _count_convolution: (
+_CLASSES: dict[Counter, tuple[type, ...]] = {
+    # At each place of the output, be it in groups, depthwise, separable or dilated.
+    _use_at(lambda layer, inputs, output: _places(layer, output)): (
         *(layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv1D, layers.DepthwiseConv2D),
         *(layers.SeparableConv1D, layers.SeparableConv2D),
     ),
-    _count_transposed_convolution: (layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose),
+    _use_at(lambda layer, inputs, output: _places(layer, inputs[0])): (
+        *(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose),
+    ),
+    _use_at(lambda layer, inputs, output: inputs[0][:-1]): (layers.Dense,),
     _count_recurrent: (layers.RNN, layers.SimpleRNN, layers.LSTM, layers.GRU),
-    _count_recurrent_convolution: (layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D),
-    _count_dense: (layers.Dense,),
     _count_einsum: (layers.EinsumDense,),
     _count_bidirectional: (layers.Bidirectional,),
     _count_time_distributed: (layers.TimeDistributed,),
-    _count_attention: (layers.Attention,),
     _count_multi_head_attention: (layers.MultiHeadAttention,),
-    _count_unknown: (layers.AdditiveAttention, layers.Dot),
+    _count_unknown: (layers.Attention, layers.AdditiveAttention, layers.Dot),
     _count_nothing: (layers.Embedding,),  # looks its rows up
 }
 _COUNTERS = {cls: counter for counter, classes in _CLASSES.items() for cls in classes}
 
 
-def _find_counter(layer: Any) -> Callable[[Any, Sequence[Sizes], Sizes], Products | None]:
+def _find_counter(layer: Any) -> Counter:
     """Finds the counter of a layer's class, or of the nearest class above it that still does the computing."""
     for cls in type(layer).__mro__:
         if cls in _COUNTERS:

@@ -41,15 +41,12 @@ def lay_out(comparison: Comparison) -> Layout:
     """
     x_label, covered, x_of = _choose_axis(comparison)
     panels: dict[str, list[tuple[float, Row]]] = {}
-    settings: dict[str, dict[str, Any]] = {}
     for row in comparison.rows:
         if (x := x_of(row)) is not None:
-            setting = {key: value for key, value in row.setting.items() if key not in covered}
-            name = describe_setting(setting)
-            settings[name] = setting
+            name = describe_setting(_setting_of(row, covered))
             panels.setdefault(name, []).append((float(x), row))
     found = [
-        Panel(name, tuple(sorted(points, key=lambda point: point[0])), settings[name])
+        Panel(name, tuple(sorted(points, key=lambda point: point[0])), _setting_of(points[0][1], covered))
         for name, points in panels.items()
     ]
     return Layout(x_label, tuple(sorted(found, key=_largest_network)))
@@ -75,6 +72,10 @@ def _choose_axis(comparison: Comparison) -> tuple[str, Collection[str], Callable
         networks = [key for key, listed in values.items() if any(isinstance(value, list | tuple) for value in listed)]
         return "parameters of the network", networks, lambda row: row.num_parameters
     return _BATCH_LABEL, [BATCH_KEY], lambda row: row.global_batch_size
+
+
+def _setting_of(row: Row, covered: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in row.setting.items() if key not in covered}
 
 
 def _is_number(value: object) -> bool:

@@ -14,7 +14,7 @@ from tfbench.analysis.comparison.machines import (
 from tfbench.records.sweep import format_value
 from tfbench.report.comparison.speeds import short_key, speed_text
 from tfbench.report.document import to_plain
-from tfbench.report.formats import format_energy, format_time
+from tfbench.report.formats import format_si, format_time
 from tfbench.report.table import Column, Section, Table
 
 _FIGURES = ("samples/s", "an hour", "epoch", "epoch costs", "to accuracy", "to accuracy costs", "epoch takes")
@@ -79,5 +79,5 @@ def _figures(one: MachineSetup) -> list[str]:
         money(price.per_hour if price else None),
         *(time(one.epoch_seconds), money(one.epoch_cost)),
         *(time(one.seconds_to_accuracy), money(one.cost_to_accuracy)),
-        f"{format_energy(joules)} ({', '.join(energy_parts(one.entry))})" if joules else "",
+        f"{format_si(joules, 'J')} ({', '.join(energy_parts(one.entry))})" if joules else "",
     ]

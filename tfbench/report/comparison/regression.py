@@ -9,6 +9,7 @@ from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
 from tfbench.analysis.comparison.speedup import describe_ratio
+from tfbench.report.comparison.difference import format_value
 from tfbench.report.comparison.speeds import with_interval
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_speed
@@ -85,10 +86,4 @@ def _describe_speeds(sample: SpeedSample) -> str:
 
 
 def _describe(differences: Sequence[Difference]) -> str:
-    return "; ".join(f"{one.name} {_show(one.a)} -> {_show(one.b)}" for one in differences)
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_show, value))}]"
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return "; ".join(f"{one.name} {format_value(one.a)} -> {format_value(one.b)}" for one in differences)

@@ -16,7 +16,6 @@ from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format_value, list_cells
-from tfbench.report.commands import fold_command
 from tfbench.report.comparison.comparison import comparison_table, outcome_of
 from tfbench.report.comparison.plots import median_ledgers
 from tfbench.report.comparison.scaling import scaling_title
@@ -49,7 +48,6 @@ class ReportContents:
     commands: tuple[str, ...]  # that make the runs again
     recipe_name: str
     recipe_toml: str  # as resolved
-    needs_recipe_file: bool  # the commands name NAME.toml, which is to be saved first
 
 
 def render_report(contents: ReportContents) -> str:
@@ -209,9 +207,9 @@ def _describe_environment(environment: Environment) -> Iterator[tuple[str, str]]
 
 def _reproduction(contents: ReportContents) -> Iterator[Section]:
     file = f"{contents.recipe_name}.toml"
-    how = f"Save the recipe below as {file}, then:" if contents.needs_recipe_file else "With the same data:"
+    how = "With the same data, and the recipe below where a file is named that you do not have:"
     if contents.commands:
-        yield Section("How to reproduce", (how,), code="\n".join(map(fold_command, contents.commands)))
+        yield Section("How to reproduce", (how,), code="\n".join(contents.commands))
     yield Section(f"The recipe with its defaults ({file})", code=contents.recipe_toml, is_folded=True)
 
 

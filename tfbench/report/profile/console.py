@@ -24,7 +24,6 @@ class ProfileConsole(RunConsole):
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
         detail: "short": the longest layers and first cautions; "full": all there is.
-        follows: What it is called, where it follows upon others of the same recipe, whose head is not repeated.
         server: As of `RunConsole`.
         console: Writes to this instead.
     """
@@ -34,14 +33,10 @@ class ProfileConsole(RunConsole):
         *,
         quiet_stdout: bool,
         detail: Detail = "short",
-        follows: str = "",
         server: str | None = None,
         console: Console | None = None,
     ) -> None:
         super().__init__(quiet_stdout=quiet_stdout, detail=detail, server=server, console=console)
-        self._follows = follows
-        if follows:
-            self._print_block([follows], style="bold")
         self._has_begun = False
         self._has_line = False
 
@@ -55,12 +50,7 @@ class ProfileConsole(RunConsole):
     def ready(self, result: RunResult) -> None:
         """Says what is about to be measured, once devices, data and model are ready."""
         self._has_begun = True
-        if self._follows:
-            self._stop_status()
-            request = result.request
-            self._print([f"  run         {request.name} ({request.run_id})", ""])
-        else:
-            super().ready(result)
+        super().ready(result)
 
     def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
         """Says on a terminal which round is done."""

@@ -8,7 +8,7 @@ from tfbench.recipe.sections import Reference
 from tfbench.records.profile import PHASES
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.references import format_figure, name_reference
-from tfbench.report.formats import format_flops, format_time
+from tfbench.report.formats import format_si, format_time
 from tfbench.report.table import Column, Section, Table, facts
 from tfbench.schema import to_plain
 from tfbench.wording import count
@@ -199,7 +199,7 @@ def _describe_epoch(result: RunResult, step: StepProfile) -> Iterator[tuple[str,
     yield "Epoch", "; ".join(texts) or "not measured"
     no_peak = "disturbed by other processes" if result.peak_checks else "not measured"
     flops, bandwidth = step.peak_flops_per_second, step.bytes_per_second
-    texts = [f"{format_flops(flops)} in a matrix product" if flops else f"matrix product {no_peak}"]
+    texts = [f"{format_si(flops, 'FLOP/s')} in a matrix product" if flops else f"matrix product {no_peak}"]
     texts.append(f"memory {f'{bandwidth / 1e9:.3g} GB/s' if bandwidth else 'not measured'}")
     if step.pipeline_seconds is not None:
         texts.append(f"input pipeline alone {format_seconds(step.pipeline_seconds)} per batch")

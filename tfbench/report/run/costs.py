@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tfbench.analysis.run.cost import Cost, TargetCost, compute_cost
+from tfbench.analysis.run.cost import Cost, Target, compute_cost
 from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.records.run import RunResult
 from tfbench.report.document import to_plain
@@ -64,7 +64,7 @@ def describe_cost(cost: Cost) -> str:
     return f"{_money(cost.machine, cost)} for {_duration(cost.hours)} at {price}"
 
 
-def _describe_target(target: TargetCost, cost: Cost) -> str:
+def _describe_target(target: Target, cost: Cost) -> str:
     wanted = f"val_accuracy {format_number(target.val_accuracy)} ({target.origin})"
     if target.machine is None:
         return f"not reached: {wanted}"

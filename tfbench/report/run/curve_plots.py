@@ -8,20 +8,18 @@ from tfbench.report.plot import Panel, Plot, Point, Series
 _ACCURACY = "validation accuracy"
 
 
-def curve_plots(runs: Sequence[RunCurves], title: str, *, bytes_per_sample: int | None = None) -> tuple[Plot, ...]:
+def curve_plots(runs: Sequence[RunCurves], title: str) -> tuple[Plot, ...]:
     """Returns the plots that the curves of runs give; a panel a setting, a line an arm.
 
     Args:
         runs: Their curves.
         title: What the runs are of.
-        bytes_per_sample: Of a decoded input; None: not known.
     """
     subject = f"{title}, {'synthetic' if any(run.is_synthetic for run in runs) else 'real'} data"
     currency = next((run.currency for run in runs if run.currency), "")
-    size = f", {bytes_per_sample:,} bytes each" if bytes_per_sample else ""
     time, cost = "time since the start of training (s)", f"cost of the machine since the run was asked for ({currency})"
     told: tuple[tuple[str, str, str, str, Callable[[RunCurves], Points]], ...] = (
-        ("processed_samples.png", "Samples trained by time", time, f"samples{size}", lambda run: run.samples),
+        ("processed_samples.png", "Samples trained by time", time, "samples", lambda run: run.samples),
         ("accuracy_by_time.png", "Accuracy by time", time, _ACCURACY, lambda run: run.accuracy_by_time),
         ("accuracy_by_cost.png", "Accuracy by cost", cost, _ACCURACY, lambda run: run.accuracy_by_cost),
     )

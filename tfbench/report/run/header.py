@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tfbench.recipe.abilities import title_of
 from tfbench.recipe.sections import CUTTING_STRATEGIES, TrainingConfig
-from tfbench.records.placement import Placement, ReplicaCheck
+from tfbench.records.placement import Placement
 from tfbench.records.run import EpochRecord, RunResult
 from tfbench.report.formats import format_number, format_speed, wrap
 from tfbench.report.table import Column, Table
@@ -157,21 +157,6 @@ def name_parts(placement: Placement) -> str:
     return count(placement.num_devices, "device") + (f", a mesh of {mesh}" if mesh else "")
 
 
-def describe_replicas(check: ReplicaCheck, placement: Placement) -> str:
-    """Says how near the first step of several replicas, or of devices with a part each, came to that of one."""
-    number = placement.num_devices if placement.strategy in CUTTING_STRATEGIES else check.num_replicas
-    if check.faults:
-        return f"{number}, which do not train as one"
-    if not check.compared:
-        return f"{number}, not compared with one: {check.reason}"
-    if check.deviation is None or check.tolerance is None:
-        return f"{number}, each once in their sums; their gradients are not compared: {check.reason}"
-    return (
-        f"{number} train as one: gradients of a first step within {check.deviation:.1e} of its "
-        f"(tolerance {check.tolerance:.1e})"
-    )
-
-
 # A table of epochs is long from here on: the first and the last of them are shown, every tenth, and one a minute.
 _LONG_TABLE = 16
 _NUM_ENDS = 3
@@ -189,34 +174,28 @@ class EpochRows:
     def __init__(self, *, is_whole: bool) -> None:
         self.num_epochs: int | None = None  # None: not known
         self._is_whole = is_whole
-        self._num_shown = 0
-        self._shown: EpochRecord | None = None
-        self._left_out: list[EpochRecord] = []
+        self._num_taken = 0
+        self._shown_at = 0.0
+        self._waiting: list[EpochRecord] = []
 
     def take(self, epoch: EpochRecord) -> list[EpochRecord | None]:
         """Returns what is to be shown now that an epoch is over: nothing, or its row, after None for a gap."""
         total = self.num_epochs or 0
-        since = epoch.elapsed_seconds - (self._shown.elapsed_seconds if self._shown else 0.0)
-        if not (
+        self._num_taken += 1
+        self._waiting.append(epoch)
+        is_shown = (
             self._is_whole
             or 0 < total <= _LONG_TABLE
-            or self._num_shown < _NUM_ENDS
+            or self._num_taken <= _NUM_ENDS
             or epoch.epoch > total - _NUM_ENDS > 0
             or epoch.epoch % _STRIDE == 0
-            or since >= _MAX_SILENCE_SECONDS
-        ):
-            self._left_out.append(epoch)
-            return []
-        return self._show([epoch], num_left_out=len(self._left_out))
+            or epoch.elapsed_seconds - self._shown_at >= _MAX_SILENCE_SECONDS
+        )
+        return self.last() if is_shown else []
 
     def last(self) -> list[EpochRecord | None]:
-        """Returns the last epochs, as far as they were not shown."""
-        return self._show(self._left_out[-_NUM_ENDS:], num_left_out=len(self._left_out[:-_NUM_ENDS]))
-
-    def _show(self, epochs: list[EpochRecord], *, num_left_out: int) -> list[EpochRecord | None]:
-        if num_left_out == 1:  # its row takes no more room than the mark of a gap
-            epochs, num_left_out = [self._left_out[0], *epochs], 0
-        self._left_out = []
-        self._num_shown += len(epochs)
-        self._shown = epochs[-1] if epochs else self._shown
-        return [None, *epochs] if num_left_out else [*epochs]
+        """Returns the last epoch, if it was not shown; the row of one before it takes no more room than a gap."""
+        rows, self._waiting = self._waiting, []
+        if rows:
+            self._shown_at = rows[-1].elapsed_seconds
+        return [*rows] if len(rows) <= 2 else [None, rows[-1]]

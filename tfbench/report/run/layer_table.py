@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import Recipe, TrainingConfig
 from tfbench.records.model_table import LayerRow, ModelTable, SizesOrNone
+from tfbench.report.formats import format_si
 from tfbench.report.run.header import describe_heads
 from tfbench.report.table import Column, Section, Table, facts
 from tfbench.wording import count
@@ -38,14 +39,6 @@ def model_sections(recipe: Recipe, spec: DatasetSpec, table: ModelTable) -> list
     ]
 
 
-def format_flops(flops: int) -> str:
-    """Returns floating-point operations in four significant digits and the unit that suits: "1.341 GFLOP"."""
-    size, units = float(flops), ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"]
-    while size >= 999.95 and len(units) > 1:  # what four digits would show as 1000
-        size, units = size / 1000, units[1:]
-    return f"{size:.4g} {units[0]}"
-
-
 def _describe_data(name: str, spec: DatasetSpec) -> str:
     shape = _format_shape(spec.input_shape)
     if spec.stored_shape and spec.stored_shape != spec.input_shape:
@@ -70,9 +63,9 @@ def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tupl
     forward, trained = table.flops_per_sample, table.training_flops_per_sample
     if forward is not None and trained is not None:
         times = f" ({trained / forward:.3g}x forward, with gradients)" if forward else ""
-        step = format_flops(trained * training.global_batch_size)
-        yield "forward", f"{format_flops(forward)} per sample"
-        yield "training", f"{format_flops(trained)} per sample{times}"
+        step = format_si(trained * training.global_batch_size, "FLOP", 4)
+        yield "forward", f"{format_si(forward, 'FLOP', 4)} per sample"
+        yield "training", f"{format_si(trained, 'FLOP', 4)} per sample{times}"
         yield "step", f"{step} (training x {count(training.global_batch_size, 'sample')})"
     for text in (*table.notes, *describe_heads(training, table.layers[-1].num_outputs)):
         yield "note", text

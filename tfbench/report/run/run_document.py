@@ -40,6 +40,7 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
         "name": request.name,
         "created": request.created,
         "created_iso": format_iso(request.created),
+        "argv": request.argv,
         "status": result.status,
         **known,
         "error": describe_error(result),

@@ -9,13 +9,11 @@ from tfbench.analysis.comparison.references import PHASE_FIGURES, match_run
 from tfbench.analysis.run.checks import find_requested_cautions
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.metrics import METRICS, PROFILE_METRICS
-from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.fast import read_fast
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_ratio, format_ratio, match_remarks
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.run.costs import cost_section, describe_cost, energy_pairs
-from tfbench.report.run.header import describe_replicas
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
 from tfbench.wording import command_line, count, store_of, without_secrets
 
@@ -211,9 +209,9 @@ def _figures(result: RunResult, summary: Summary) -> Section:
         Column("meaning", "meaning", align="left", rank=1),
     )
     checks = []
-    if (check := result.replica_check) and (placement := result.placement):
-        one = "Devices" if placement.strategy in CUTTING_STRATEGIES else "Replicas"
-        checks.append(f"{one}: {describe_replicas(check, placement)}.")
+    if check := result.replica_check:
+        found = check.fault or check.reason or "sums over them contain each once"
+        checks.append(f"Replicas: {check.num_replicas}, {found}.")
     return Section("Figures", tuple(checks), (Table("figures", columns, rows),))
 
 

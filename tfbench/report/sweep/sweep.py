@@ -1,8 +1,6 @@
 """What `tfbench sweep` shows: its plan, its progress, how it ended."""
 
-import dataclasses
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.verdict import find_verdict
@@ -15,14 +13,13 @@ from tfbench.records.sweep import (
     list_cells,
     list_settings,
 )
-from tfbench.report.commands import sweep_command
 from tfbench.report.comparison.sections import comparison_sections
-from tfbench.report.formats import format_clock, format_guess
+from tfbench.report.formats import format_clock, format_guess, wrap
 from tfbench.report.table import Section, facts, text
-from tfbench.wording import DEFAULT_STORE, count
+from tfbench.wording import command_line, count
 
 _ONE_ARM = "There is only one arm, so nothing is compared. Give --arm once for each strategy, device and backend."
-_LONG_SECONDS = 5.0  # of a run, as `tfbench sweep` takes them unless told otherwise
+_LONG_SECONDS = 5  # of a run, as `tfbench sweep` takes them unless told otherwise
 _JUDGED_ROUNDS = 3  # as `tfbench sweep` makes them unless told otherwise
 _TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
 
@@ -76,20 +73,20 @@ def _list_limits(plan: SweepPlan) -> Iterator[str]:
         yield f"{plan.memory_limit_bytes / 2**20:,.0f} MiB per run"
 
 
-def taste_lines(plan: SweepPlan, width: int, store: Path | str = DEFAULT_STORE) -> list[str]:
+def taste_lines(plan: SweepPlan, width: int) -> list[str]:
     """Returns what a sweep of very short runs is good for; nothing for others, nor for `tfbench scale`."""
-    measurement = plan.tables.get("measurement", {})
-    seconds = measurement.get("seconds")
+    seconds = plan.tables.get("measurement", {}).get("seconds")
     if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_arms(plan):
         return []
     on = ", synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
-    longer = dataclasses.replace(
-        plan,
-        tables=plan.tables | {"measurement": measurement | {"seconds": _LONG_SECONDS, "checks": True}},
-        num_rounds=max(plan.num_rounds, _JUDGED_ROUNDS),
-    )
-    told = f"Quick look only ({seconds:g} s per run{on}). Before you decide, run:"
-    return text([Section("", (told,), code=f"  {sweep_command(longer, store)}")], width)
+    told = f"Quick look only ({seconds:g} s per run{on}). Before you decide,"
+    words = list(plan.argv)
+    for option, value in (("--repeats", max(plan.num_rounds, _JUDGED_ROUNDS)), ("--seconds", _LONG_SECONDS)):
+        if option in words:
+            words[words.index(option) + 1] = str(value)
+        else:
+            words += [option, str(value)]
+    return [*wrap(f"{told} run:", width), f"  {command_line(*words)}"]
 
 
 def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:

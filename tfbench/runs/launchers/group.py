@@ -18,7 +18,6 @@ STOPPED_SECONDS = 5.0  # a process that a signal stops for so long is not waited
 STARTING_SECONDS = 1800.0  # without a word before the first step: data is read, networks are compiled
 SILENT_SECONDS = 600.0  # and from then on, unless longer silences were seen
 SILENCE_FACTOR = 20.0  # of the longest silence seen
-_LOOK_SECONDS = 1.0  # between looks at whether a process is stopped
 
 
 class Group:
@@ -154,7 +153,6 @@ class _Watched:
         self._is_on_jax = request.recipe.training.backend == "jax"
         self._joining_since: float | None = None
         self._stopped_since: float | None = None
-        self._looked_at = 0.0
 
     def read(self) -> list[Record]:
         """Returns what was added to its journal."""
@@ -185,9 +183,7 @@ class _Watched:
     def find_fault(self) -> str:
         """Says why it is not waited for although it has not ended; "" if there is nothing."""
         now = time.monotonic()
-        if now - self._looked_at >= _LOOK_SECONDS:
-            self._looked_at = now
-            self._stopped_since = (self._stopped_since or now) if self.worker.is_stopped else None
+        self._stopped_since = (self._stopped_since or now) if self.worker.is_stopped else None
         if self._stopped_since is not None and now - self._stopped_since >= STOPPED_SECONDS:
             return f"{self.name} does not run: it was stopped by a signal (SIGSTOP)"
         if self._joining_since is not None and now - self._joining_since > JOIN_SECONDS:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from tfbench import backends
 from tfbench.backends.peak import measure_bandwidth, measure_peak
 from tfbench.backends.trace import sum_up
-from tfbench.errors import MeasurementError
 from tfbench.records.journal import Journal, files_folder, plain_fields
 from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck
 from tfbench.records.run import RunRequest
@@ -42,28 +41,29 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
         TfbenchError: As of `run_benchmark`.
     """
     prepared = prepare(request, journal, ledger, wait_for_start)
-    if request.profile is None:
-        raise MeasurementError("the run was not asked for a profile.")
-    job = _profile_step if request.profile.kind == "step" else _trace_steps
+    asked = request.profile
     journal.append("started")
     meter = prepared.measure_usage()
     with (
-        backends.current().broken_samples_named(prepared.splits.source, prepared.splits.files),
+        backends.current().broken_samples_named(prepared.splits.source),
         prepared.resolved.scope(),
     ):
-        job(request, request.profile.seconds, prepared, journal, ledger)
+        if asked and asked.kind == "step":
+            _profile_step(prepared, asked.seconds)
+        else:
+            _trace_steps(prepared)
     journal.append("trained", **plain_fields(usage=meter.finish()))
     prepared.note_shared_machine()
     journal.append("ledger", **plain_fields(ledger=ledger.record()))
     journal.append("finished")
 
 
-def _profile_step(request: RunRequest, seconds: float, prepared: Prepared, journal: Journal, ledger: Ledger) -> None:
-    backend, model = backends.current(), prepared.model
+def _profile_step(prepared: Prepared, seconds: float) -> None:
+    backend, model, training = backends.current(), prepared.model, prepared.training
+    journal, ledger = prepared.journal, prepared.ledger
     num_prefetched, num_in_the_making = backend.most_ahead()
     # Calls after which batches come no faster than they are made: those that waited are used up.
     num_draining = 1 + num_prefetched + num_in_the_making
-    training = request.recipe.training
     ledger.switch("first_step")
     batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
     step = backend.build_step(model, batches, prepared.resolved)
@@ -114,8 +114,9 @@ def _profile_step(request: RunRequest, seconds: float, prepared: Prepared, journ
     ledger.switch(None)
 
 
-def _trace_steps(_request: RunRequest, _seconds: float, prepared: Prepared, journal: Journal, ledger: Ledger) -> None:
+def _trace_steps(prepared: Prepared) -> None:
     """Traces Keras's own steps, from a pipeline that runs, once they are steady."""
+    journal, ledger = prepared.journal, prepared.ledger
     ledger.switch("first_step")
     journal.append("stage", name="compiling the step")
     backend = backends.current()

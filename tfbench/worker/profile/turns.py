@@ -1,5 +1,6 @@
 """Functions that take turns, so that what the machine does in between slows all of them alike."""
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Iterator, Sequence
@@ -16,15 +17,21 @@ _SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it ta
 _LONG_SECONDS = 30.0  # of rounds, from which fewer will do
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Function:
+    call: Call
+    num_steps: int  # that one call does
+    num_calls: int  # that make a turn long enough to be timed
+    num_before: int  # calls before each turn
+    is_traced: bool
+    estimate: float  # seconds of a step, as first seen
+
+
 class TimedTurns:
     """Functions that take turns, with the number of calls that makes a turn long enough to be timed."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, tuple[Call, int]] = {}
-        self._num: dict[str, int] = {}
-        self._num_before: dict[str, int] = {}
-        self._estimates: dict[str, float] = {}
-        self._traced: list[str] = []
+        self._functions: dict[str, _Function] = {}
 
     def add(self, name: str, call: Call, num_steps: int = 1, *, is_traced: bool = False, num_before: int = 1) -> None:
         """Adds a function, after calls that compile it and tell how long it takes.
@@ -42,15 +49,12 @@ class TimedTurns:
         seconds = time_calls(call, 1)
         if seconds < _SLOW_SECONDS:
             seconds = min(time_calls(call, 1), time_calls(call, 2))
-        self._calls[name], self._num_before[name] = (call, num_steps), num_before
-        self._num[name] = max(1, min(_MAX_CALLS, round(_TURN_SECONDS / seconds)))
-        self._estimates[name] = seconds / num_steps
-        if is_traced:
-            self._traced.append(name)
+        num_calls = max(1, min(_MAX_CALLS, round(_TURN_SECONDS / seconds)))
+        self._functions[name] = _Function(call, num_steps, num_calls, num_before, is_traced, seconds / num_steps)
 
     def estimate(self, name: str) -> float:
         """Returns about how many seconds a step takes, as first seen."""
-        return self._estimates[name]
+        return self._functions[name].estimate
 
     def rounds(self, seconds: float, restore: Call) -> Iterator[ProfileRound]:
         """Yields rounds until the time is over, some at least; every second one goes through the functions backwards.
@@ -62,7 +66,7 @@ class TimedTurns:
         start = time.perf_counter()
         for number in itertools.count(1):
             restore()
-            yield self._round(list(self._calls) if number % 2 else list(reversed(self._calls)))
+            yield self._round(list(self._functions) if number % 2 else list(reversed(self._functions)))
             elapsed = time.perf_counter() - start
             is_long = elapsed >= max(2 * seconds, _LONG_SECONDS)
             enough = _FEWEST_ROUNDS if is_long else _MIN_ROUNDS
@@ -72,13 +76,13 @@ class TimedTurns:
     def _round(self, order: Sequence[str]) -> ProfileRound:
         seconds, traced = {}, {}
         for name in order:
-            call, num_steps = self._calls[name]
-            for _ in range(self._num_before[name]):  # the first after another function is slower, by 15 % at times
-                call()
+            one = self._functions[name]
+            for _ in range(one.num_before):  # the first after another function is slower, by 15 % at times
+                one.call()
             backends.current().synchronize()
-            seconds[name] = time_calls(call, self._num[name]) / num_steps
-            if name in self._traced:
-                traced[name] = _trace_call(call, self._num[name])
+            seconds[name] = time_calls(one.call, one.num_calls) / one.num_steps
+            if one.is_traced:
+                traced[name] = _trace_call(one.call, one.num_calls)
         return ProfileRound(seconds=seconds, traced=traced)
 
 

@@ -1,6 +1,5 @@
 """A store of somebody else: what leads out of it is refused, and nothing is sent where the user has not said."""
 
-import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,7 +11,7 @@ from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench.cli import _store
 from tfbench.errors import TrackingError
-from tfbench.records.journal import files_folder, read_records
+from tfbench.records.journal import files_folder
 from tfbench.store import sweep_log
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_tracking, read_sweep
@@ -59,13 +58,6 @@ def test_of_a_result_of_a_sweep_that_is_none_no_run_is_known(store: Store, resul
         read_sweep(store, "abc")
 
 
-def test_a_pipe_in_place_of_a_journal_is_not_waited_for(store: Store) -> None:
-    os.mkfifo(store.journals / "pipe.jsonl")
-    assert [head.run_id for head in store.heads()] == [RUN]
-    with pytest.raises(TrackingError, match=r"pipe\.jsonl: cannot be read: it is a pipe, and no file"):
-        read_records(store.journal_path("pipe"))
-
-
 @pytest.mark.parametrize("name", ["..", ".", "", "../x", "/etc", "a/b"])
 def test_an_id_that_leads_to_another_place_is_none(store: Store, name: str) -> None:
     with pytest.raises(TrackingError, match="an id must be letters and digits"):
@@ -109,12 +101,6 @@ def test_nothing_is_removed_or_moved_in_a_folder_that_a_link_stands_for(
     store.remove_leftovers(set())
     sweep_log.remove_leftovers(store)
     assert (mine / "x.reserve").exists()
-
-
-def test_recover_passes_over_a_pipe(store: Store, tfbench: Cli) -> None:
-    os.mkfifo(store.journals / "abc.jsonl")
-    done = tfbench("recover", "--store", str(store.root))
-    assert done.exit_code == 2 and "it is a pipe, and no file" in done.stdout + done.stderr
 
 
 SERVER = "https://mlflow.evil.example"
