@@ -27,7 +27,7 @@ _OF_A_STEP = ("model.", "dataset.", "training.")
 def describe_cause(entry: Entry) -> str:
     """Returns what was measured that makes a setup slower: a sentence after a blank; "" where nothing is known."""
     share, collectives = input_share(entry), traced_share(entry, "transfer_share")
-    if share is not None and is_input_large(share):
+    if share is not None and 1 / MIN_HEADROOM < share <= 1:  # more than the step it is part of tells nothing
         return f" The input pipeline alone takes {100 * share:.0f} % of a step."
     return f" Collectives take {100 * collectives:.0f} % of a step." if collectives else ""
 
@@ -42,11 +42,6 @@ def traced_share(entry: Entry, name: str) -> float | None:
     """Returns a share of a step, of those that its runs traced after the training: their mean; None: none did."""
     shares = [share for run in entry.runs if (share := run.metrics.get(name)) is not None]
     return sum(shares) / len(shares) if shares else None
-
-
-def is_input_large(share: float) -> bool:
-    """Says whether the input may be what limits; one that takes longer than the step it is part of tells nothing."""
-    return 1 / MIN_HEADROOM < share <= 1
 
 
 def exchanged_bytes(entry: Entry) -> float | None:

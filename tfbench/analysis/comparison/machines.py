@@ -16,10 +16,9 @@ from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, fin
 from tfbench.analysis.comparison.hosts import host_of, machine_in, machine_of
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.names import describe_where
+from tfbench.analysis.run.cost import SECONDS_PER_HOUR
 from tfbench.records.energy import Part
 from tfbench.wording import count, describe_span, join_words
-
-_SECONDS_PER_HOUR = 3600.0
 
 _SPEED, _COST, _ENERGY = "the speed of the next", "the cost of the next", "the energy of the next"
 
@@ -58,7 +57,7 @@ class MachineSetup:
         return self._cost(self.seconds_to_accuracy)
 
     def _cost(self, seconds: float | None) -> float | None:
-        return seconds * self.price.per_hour / _SECONDS_PER_HOUR if seconds and self.price else None
+        return seconds * self.price.per_hour / SECONDS_PER_HOUR if seconds and self.price else None
 
 
 Measure = Callable[[MachineSetup], float | None]  # of which less is better

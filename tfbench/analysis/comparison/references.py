@@ -40,6 +40,7 @@ _BESIDE_WORKLOAD = (
 PHASE_FIGURES = ("forward_seconds", "backward_seconds", "update_seconds")  # of a step; no run measures its own
 _NUM_NAMED = 4  # values that a reason names
 _SYNTHETIC = "synthetic data here"
+_KINDS = {_SYNTHETIC: _SYNTHETIC, BATCH_KEY: "other batch size", "model": "other network", "dataset": "other data"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,18 +162,13 @@ def _describe_differences(measured: Sequence[Mapping[str, str]]) -> Iterator[str
     named: dict[str, list[str]] = {}
     for differences in measured:
         for key, value in differences.items() if len(differences) == fewest else ():
-            values = named.setdefault(_name_kind(key), [])
+            kind = _KINDS.get(key) or _KINDS.get(key.partition(".")[0], "other training")
+            values = named.setdefault(kind, [])
             if value not in values:
                 values.append(value)
     for kind, values in named.items():
         more = f" and {len(values) - _NUM_NAMED} more" if len(values) > _NUM_NAMED else ""
         yield kind + (f": {', '.join(values[:_NUM_NAMED])}{more}" if any(values) else "")
-
-
-def _name_kind(key: str) -> str:
-    if key in (_SYNTHETIC, BATCH_KEY):
-        return {_SYNTHETIC: _SYNTHETIC, BATCH_KEY: "other batch size"}[key]
-    return {"model": "other network", "dataset": "other data"}.get(key.partition(".")[0], "other training")
 
 
 def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterator[FigurePair]:
