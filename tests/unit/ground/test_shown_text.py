@@ -240,7 +240,7 @@ def test_no_console_shows_what_a_terminal_obeys() -> None:
         RunConsole(quiet_stdout=False, console=console()),
         BriefConsole(EVIL, set(), quiet_stdout=False, console=console()),
     ]
-    for shown in (*consoles, ProfileConsole(quiet_stdout=False, follows=EVIL, console=console()), live):
+    for shown in (*consoles, ProfileConsole(quiet_stdout=False, console=console()), live):
         shown._is_live = True
         shown.stage(f"{EVIL} [/nothing]")
         shown.stage(f"again {EVIL}")
