@@ -18,7 +18,7 @@ from tfbench.sweeps import plan, view
 KEY = "training.global_batch_size"
 ARMS = ("default cpu:0", "mirrored cpu:0,cpu:1")
 # Of a step and of a sample, in seconds: equal at 667. Back ends other than TensorFlow have their own.
-COSTS = {"default": (1e-3, 1e-5), "mirrored": (5e-3, 4e-6), "jax": (5e-3, 4e-6)}
+COSTS = {"default": (1e-3, 1e-5), "one_device": (1e-3, 1e-5), "mirrored": (5e-3, 4e-6), "jax": (5e-3, 4e-6)}
 
 _TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
 
@@ -31,6 +31,7 @@ class PlantedRuns:
         self.requests: list[RunRequest] = []
         self.limits: list[RunLimits] = []
         self.places: list[tuple[str, str]] = []  # where they are tracked, as far as a test notes it
+        self.num_tracked = 0
 
     def __call__(self, request: RunRequest, *rest: Any) -> RunOutcome:
         self.requests.append(request)
@@ -86,6 +87,7 @@ def plant_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlantedRuns]:
             store.journals.mkdir(parents=True, exist_ok=True)
             store.write_state(request.run_id, state)
             runs.places.append((state.tracking_uri, state.experiment))
+            runs.num_tracked += tracker is not None
             outcome = runs(request, *rest)
             kept[request.run_id] = make_brief(outcome.result, outcome.summary, journal_bytes=0)
             console.finish(outcome.result, outcome.summary, _TRACKED, "")

@@ -93,18 +93,16 @@ def _begin_tracking(
 ) -> "Tracker | None":
     """Starts MLflow, which takes as long as the drawing, where the newest run is, if the report is to be kept there."""
     from tfbench.errors import TrackingError
-    from tfbench.store.store import DEFAULT_EXPERIMENT
+    from tfbench.runs.maker import choose_place, server_of
 
     runs = sorted(comparison.runs, key=lambda run: run.created)
-    states = [state for run in runs[-1:] if (state := store.read_state(run.run_id))]
-    uri, experiment = store.tracking_uri, DEFAULT_EXPERIMENT
-    if states:
-        uri, experiment = states[0].tracking_uri, states[0].experiment
-    is_wanted = uri == store.tracking_uri and store.database.is_file() if to_mlflow is None else to_mlflow
-    if not is_wanted:
+    before = store.read_state(runs[-1].run_id) if runs else None
+    place = choose_place(store, tracking_uri=None, experiment=None, before=before)
+    is_own = server_of(place, store) is None and store.database.is_file()
+    if not (is_own if to_mlflow is None else to_mlflow):
         return None
     try:
-        tracker = make_tracker(uri, experiment, store, named)
+        tracker = make_tracker(place.tracking_uri, place.experiment, store, named)
     except TrackingError as error:
         _warn(error)
         return None

@@ -222,7 +222,7 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
 
     Args:
         request: What is to be run.
-        given: What the options of `worker_options` were given.
+        given: What `_worker_options` were given.
 
     Raises:
         RecipeError: It is not said, one thing contradicts another, or there is one worker alone.
@@ -249,10 +249,9 @@ def _make_other_worker(request: "RunRequest", measuring: Measuring) -> "ExitCode
     """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
     from tfbench.records.members import member_path
     from tfbench.records.observer import Observer
-    from tfbench.runs.maker import RunMaker, choose_place
 
     store, index = measuring.store, request.member.index if request.member else 0
-    maker = RunMaker(store, choose_place(store, tracking_uri=None, experiment=None), None)
+    maker = measuring._replace(no_mlflow=True).open_maker()
     outcome = maker.make(request, Observer(), measuring.limits)
     status, end, num_workers = outcome.result.status, outcome.result.exit, request.recipe.distribution.num_workers
     reason, journal = end.reason if end else "", member_path(store.journal_path(request.run_id), index)

@@ -14,7 +14,7 @@ from tfbench.errors import UnknownNameError
 from tfbench.records.history import STATUSES
 
 if TYPE_CHECKING:
-    from tfbench.store.store import RunHead, Store
+    from tfbench.store.store import Store
 
 
 @click.command(short_help="List runs and sweeps, or show one run in full.")
@@ -67,16 +67,16 @@ def _show(store: "Store", token: str, output_format: str) -> None:
     from tfbench.report.run.console import RunConsole, open_console
     from tfbench.runs.maker import server_of
     from tfbench.runs.stored import read_stored
+    from tfbench.store.named import find_named
 
     try:
         found = read_stored(store, token)
     except UnknownNameError:
-        members = _find_members(store, token)
-        if members is None:
-            raise
+        _, run_ids = find_named(store, [token])
         show_compared(api.compare([token], machines=read_machines(), store=store.root), output_format)
-        if members and output_format == "text":
-            echo_lines(["", "Its runs:", *(f"  {head.run_id}  {head.name}" for head in members)])
+        if run_ids and output_format == "text":
+            names = {head.run_id: head.name for head in store.heads()}
+            echo_lines(["", "Its runs:", *(f"  {run_id}  {names[run_id]}" for run_id in run_ids)])
         return
     if output_format == "json":
         echo_json(found.document())
@@ -86,15 +86,3 @@ def _show(store: "Store", token: str, output_format: str) -> None:
     with console.capture() as drawn:  # a console itself outlives its reader, for the sake of a run
         show_run(found, kind(quiet_stdout=False, detail="full", server=server, console=console))
     echo_drawn(drawn.get())
-
-
-def _find_members(store: "Store", token: str) -> "list[RunHead] | None":
-    """Returns the runs of the series that an id means, none of them for a sweep; None: it does not mean just one."""
-    from tfbench.store.sweep_log import list_sweeps
-
-    heads = store.heads()
-    members = [head for head in heads if head.group.startswith(token)]
-    sweeps = [sweep_id for sweep_id in list_sweeps(store) if sweep_id.startswith(token)]
-    if len({*sweeps, *(head.group for head in members)}) != 1 or any(head.run_id.startswith(token) for head in heads):
-        return None
-    return [] if sweeps else members[::-1]

@@ -102,19 +102,6 @@ def _show_effective(run: str, store: "Store", output_format: str) -> None:
     echo_sections(sections, terminal_width())
 
 
-def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
-    from tfbench.errors import RecipeError
-    from tfbench.recipe import registry
-
-    if registry.is_code(recipe.dataset.name):
-        raise RecipeError(
-            f"dataset.name: only loading the data of {recipe.dataset.name} would tell its shapes, and `tfbench show` "
-            "loads none. `tfbench show --toml` prints the recipe."
-        )
-    with waiting("building the network"):
-        return _ask(recipe, allows_code=allows_code)
-
-
 def _show_layers(recipe: "Recipe", table: "ModelTable", output_format: str) -> None:
     from tfbench.recipe import registry
 
@@ -131,16 +118,22 @@ def _show_layers(recipe: "Recipe", table: "ModelTable", output_format: str) -> N
     echo_sections(model_sections(recipe, spec, table), terminal_width())
 
 
-def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
-    """Asks in a process of its own, which builds the network without touching a GPU."""
+def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
+    """Asks a process of its own, which builds the network without touching a GPU."""
     import json
     import subprocess
 
     from tfbench.errors import RecipeError
     from tfbench.machine import children
+    from tfbench.recipe.registry import is_code
     from tfbench.recipe.tables import require_code_allowed, to_tables
     from tfbench.records.model_table import parse_report
 
+    if is_code(recipe.dataset.name):
+        raise RecipeError(
+            f"dataset.name: only loading the data of {recipe.dataset.name} would tell its shapes, and `tfbench show` "
+            "loads none. `tfbench show --toml` prints the recipe."
+        )
     require_code_allowed(recipe, allows_code=allows_code)
     settings = {
         "CUDA_VISIBLE_DEVICES": "-1",  # a run may be using them
@@ -149,9 +142,10 @@ def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     }
     question = json.dumps({"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code})
     try:
-        done = children.ask(
-            "tfbench.worker.model_table", question=question, timeout=_TIMEOUT_SECONDS, settings=settings
-        )
+        with waiting("building the network"):
+            done = children.ask(
+                "tfbench.worker.model_table", question=question, timeout=_TIMEOUT_SECONDS, settings=settings
+            )
     except subprocess.TimeoutExpired as error:
         raise RecipeError(
             f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. `tfbench show --toml` prints the "

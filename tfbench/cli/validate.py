@@ -56,13 +56,12 @@ def _find_problems(name: str, overrides: dict[str, Any], *, allows_code: bool) -
     from tfbench.runs.requests import new_request
     from tfbench.sweeps.plan import own_arm, plan_sweep
 
+    where = ""  # errors in a file begin with its name
     try:
         recipe = load_recipe(find_recipe(name), overrides)
-    except TfbenchError as error:
-        return shorten_lines(str(error)).splitlines()
-    try:
+        where = f"{name}: "
         request = new_request(recipe, name=None, data_dir=None, allows_code=allows_code)
         plan_sweep(request, [own_arm(recipe)], [], num_rounds=1)
     except TfbenchError as error:
-        return [f"{name}: {line}" for line in shorten_lines(str(error)).splitlines()]
+        return [f"{where}{line}" for line in shorten_lines(str(error)).splitlines()]
     return []

@@ -1,17 +1,41 @@
 """What several commands are tested with."""
 
+import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from searches import PlantedRuns, plant_runs
+from tfbench.machine import frameworks
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., PlantedRuns]:
     """Lets commands make planted runs, whose briefs are read as if they were in the store."""
     return plant_runs(monkeypatch)
+
+
+@pytest.fixture
+def child(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
+    """Stands in for the process that a command asks: `child(reply)`, None for no answer; returns what it is given."""
+
+    def answer(reply: dict[str, Any] | None) -> list[dict[str, Any]]:
+        given: list[dict[str, Any]] = []
+
+        def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+            given.append(options)
+            if reply is None:
+                raise subprocess.TimeoutExpired(command, options["timeout"])
+            return subprocess.CompletedProcess(command, 0, json.dumps(reply) + "\n", "W0000 1 x.cc:1] chatter\n")
+
+        monkeypatch.setattr(subprocess, "run", run)
+        monkeypatch.setattr(frameworks, "is_installed", lambda backend: backend == "tensorflow")
+        return given
+
+    return answer
 
 
 @pytest.fixture

@@ -12,9 +12,6 @@ from builders import build_environment
 from journals import make_database, write_journal
 from searches import PlantedRuns
 from sweeps import build_cell_result
-from tfbench.records.run import RunRequest
-from tfbench.runs import session
-from tfbench.runs.limits import RunOutcome
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
 from tfbench.sweeps.tasks import find_task
@@ -50,26 +47,14 @@ def test_a_plan_takes_the_place_of_a_file_when_asked(tfbench: Cli, in_tmp_path: 
     assert json.loads(Path("plan.json").read_text())["plan"]
 
 
-def test_a_task_is_made_by_its_command(
-    tfbench: Cli, planned: str, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = PlantedRuns()
-
-    def execute(request: RunRequest, state: Any, store: Any, tracker: Any, console: Any, *rest: Any) -> RunOutcome:
-        assert tracker is None  # it is tracked where it is imported
-        return runs(request, *rest)
-
-    monkeypatch.setattr(session, "execute_run", execute)
+def test_a_task_is_made_by_its_command(tfbench: Cli, planned: str, fake: Callable[..., PlantedRuns]) -> None:
+    runs = fake()
     done = tfbench("sweep", "--plan", "plan.json", "--task", "1", "--store", "mine", "--format", "json")
     assert done.exit_code == 0, done.stderr
     assert [request.recipe.training.global_batch_size for request in runs.requests] == [64] * 4
-    assert json.loads(done.stdout) == {
-        "format_version": 1,
-        "id": planned,
-        "task": 1,
-        "num_left": 0,
-        "num_failed": 0,
-    }
+    found = json.loads(done.stdout)
+    assert (found["id"], found["task"], found["num_left"], found["num_failed"]) == (planned, 1, 0, 0)
+    assert runs.num_tracked == 0  # they are where they are imported
 
 
 @pytest.mark.parametrize(
@@ -82,14 +67,13 @@ def test_a_task_is_made_by_its_command(
 )
 def test_data_of_a_task_is_where_its_command_has_it_or_the_plan_or_the_machines_settings(
     tfbench: Cli,
-    in_tmp_path: Path,
+    fake: Callable[..., PlantedRuns],
     monkeypatch: pytest.MonkeyPatch,
     at_home: tuple[str, ...],
     there: tuple[str, ...],
     where: str,
 ) -> None:
-    runs = PlantedRuns()
-    monkeypatch.setattr(session, "execute_run", lambda request, state, store, tracker, console, *rest: runs(request))
+    runs = fake()
     assert tfbench(*SWEEP, *at_home, "--plan", "plan.json").exit_code == 0
     monkeypatch.setenv("TFBENCH_DATA_DIR", "/machine")
     assert tfbench("sweep", "--plan", "plan.json", "--task", "0", "--store", "mine", *there).exit_code == 0
@@ -122,10 +106,7 @@ def test_a_cluster_that_is_not_there_leaves_no_sweep(
     assert list_sweeps(Store(Path("mlruns"))) == []
 
 
-def test_a_sweep_with_a_time_budget_goes_on_where_it_was_begun(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = PlantedRuns()
-    monkeypatch.setattr(session, "execute_run", lambda request, state, store, tracker, console, *rest: runs(request))
+def test_a_sweep_with_a_time_budget_goes_on_where_it_was_begun(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+    fake()
     assert tfbench(*SWEEP, "--time-budget", "5m", "--no-mlflow").exit_code == 0
     assert tfbench("sweep", "--resume", "@last", "--ray", "auto").exit_code == 2

@@ -36,17 +36,6 @@ def test_diff_names_what_differs_and_judges_no_two_single_runs(tfbench: Cli) -> 
     assert FIRST in done.stdout and SECOND in done.stdout
 
 
-def test_diff_looks_into_another_store(tfbench: Cli, store: Store) -> None:
-    store.root.rename("elsewhere")
-    assert tfbench("diff", FIRST, SECOND, "--store", "elsewhere").exit_code == 0
-
-
-def test_show_prints_what_was_in_effect_in_a_run(tfbench: Cli) -> None:
-    done = tfbench("show", "--effective", FIRST)
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"mlp-100-b32-0 ({FIRST})\nNot as asked for: strategy.\n")
-
-
 def test_show_prints_what_was_in_effect_as_json(tfbench: Cli) -> None:
     settings = json.loads(tfbench("show", "--effective", "@last", "--format", "json").stdout)["settings"]
     found = {name: settings[name]["effective"] for name in ("devices", "compiler")}

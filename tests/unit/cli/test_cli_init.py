@@ -41,7 +41,8 @@ def test_what_may_be_chosen_stands_as_a_comment_below_its_meaning(tfbench: Cli, 
 def test_a_file_of_a_network_is_named_from_the_recipe(tfbench: Cli, in_tmp_path: Path) -> None:
     Path("net.keras").touch()
     Path("recipes").mkdir()
-    assert tfbench("init", "recipes/own.toml", "--model", "net.keras").exit_code == 0
+    for options in ((), ("--force",)):
+        assert tfbench("init", "recipes/own.toml", "--model", "net.keras", *options).exit_code == 0
     assert load_recipe(Path("recipes/own.toml")).model.options["file"] == str(in_tmp_path / "net.keras")
 
 
@@ -59,9 +60,3 @@ def test_code_of_ones_own_is_named_and_not_run(tfbench: Cli, in_tmp_path: Path) 
         "  tfbench run shipped.toml --data synthetic --allow-code",
     ]
     assert load_recipe(Path("own.toml")).dataset.name == "mine.data:load_splits"
-
-
-def test_a_file_is_replaced_when_asked(tfbench: Cli, in_tmp_path: Path) -> None:
-    Path("there.toml").write_text("mine")
-    assert tfbench("init", "there.toml", "--force").exit_code == 0
-    assert load_recipe(Path("there.toml")).model.name == "mlp"

@@ -74,24 +74,6 @@ def test_the_report_has_a_section_of_machines(tfbench: Cli, store: Store) -> Non
     assert "<h2>Machines</h2>" in text and "0.36 USD" in text
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[machines.big]\nprice = 1\n", "machines.big.price: unknown key. Did you mean 'price_per_hour'?"),
-        ("[machines.big]\nprice_per_hour = 0\n", "machines.big.price_per_hour: must be greater than 0"),
-        ("[machines]\nbig = 3\n", "machines.big: must be a table"),
-        ("[machines.big]\n", "machines.big.price_per_hour: missing."),
-        ('[machines.big]\nprice_per_hour = 1\ncurrency = ""\n', "machines.big.currency"),
-        ("[machine.big]\nprice_per_hour = 1\n", "machine: unknown key. Did you mean 'machines'?"),
-    ],
-)
-def test_prices_that_are_none_are_named(tfbench: Cli, settings: Path, text: str, words: str) -> None:
-    settings.write_text(text)
-    refused = tfbench("runs")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr.startswith(f"Error: {settings}: ") and words in refused.stderr
-
-
 def test_a_sweep_whose_arms_name_machines_compares_these(tfbench: Cli, settings: Path) -> None:
     arms = tuple(Arm(strategy="default", devices=("cpu:0",), machine=host) for host in SPEEDS)
     store, plan = Store(Path("mlruns")), build_plan(arms=arms, num_rounds=3)

@@ -31,13 +31,9 @@ def write_run(
     at: Callable[[Path], None] = lambda path: None,
 ) -> str:
     result = build_sized_result(index)
-    request = dataclasses.replace(
-        result.request,
-        run_id=f"{index:x}" * 32,
-        created=created,
-        tags=tags,
-        recipe=dataclasses.replace(result.request.recipe, name=recipe),
-    )
+    named = dataclasses.replace(result.request.recipe, name=recipe)
+    run_id = f"{index:x}" * 32
+    request = dataclasses.replace(result.request, run_id=run_id, created=created, tags=tags, recipe=named)
     at(write_journal(store, dataclasses.replace(result, request=request), without=without))
     return request.run_id
 

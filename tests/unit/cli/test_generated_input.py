@@ -96,15 +96,6 @@ def test_a_recipe_is_refused_in_words_or_reads_back_as_the_same(tmp_path: Path, 
         assert read_request(read_json(record.encode())) == dataclasses.replace(request, overrides=[])
 
 
-@given(key=st.sampled_from(KEYS) | texts, value=texts | values.map(inline_toml), name=st.sampled_from(sorted(SHIPPED)))
-def test_an_override_is_refused_in_words_or_taken(key: str, value: str, name: str) -> None:
-    with counted("--set"):
-        try:
-            files.load_recipe(files.find_recipe(name), dict([recipe_tables.parse_override(f"{key}={value}")]))
-        except TfbenchError as error:
-            check_message(error)
-
-
 @given(
     key=st.sampled_from(KEYS) | texts,
     listed=texts | st.lists(values, max_size=3).map(lambda some: ",".join(map(inline_toml, some))),

@@ -125,19 +125,15 @@ def test_a_home_that_is_none_stops_no_command_and_is_not_made(
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
-        ("NoSuchOption", ("list", "--no-such-option")),
-        ("UsageError", ("compare",)),
-        ("UnknownNameError", ("runs", "no_such_run")),
-        ("UnknownNameError", ("run", "mnist_mpl")),
-        ("RecipeError", ("show", "mnist_mlp", "--set", "training.epochs=0")),
-        ("TrackingError", ("recover", "--store", __file__)),
+        ("NoSuchOption", "list --no-such-option --format json"),
+        ("UsageError", "compare --format=json"),
+        ("UnknownNameError", "runs no_such_run --format json"),
+        ("RecipeError", "show mnist_mlp --set training.epochs=0 --format json"),
+        ("TrackingError", f"recover --store {__file__} --format=json"),
     ],
 )
-@pytest.mark.parametrize("given", [("--format", "json"), ("--format=json",)])
-def test_an_error_is_the_one_document_where_one_was_asked_for(
-    tfbench: Cli, kind: str, line: tuple[str, ...], given: tuple[str, ...]
-) -> None:
-    done = tfbench(*line, *given)
+def test_an_error_is_the_one_document_where_one_was_asked_for(tfbench: Cli, kind: str, line: str) -> None:
+    done = tfbench(*line.split())
     assert done.exit_code == 2
     document = json.loads(done.stdout)
     assert document.keys() == {"error"} and document["error"].keys() == {"type", "message"}

@@ -57,28 +57,23 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2028]")
         ("http://h/?api_key=1&access_token=2&apikey=3&sslpassword=4&sig=5", None),
         ("no (http://u:p@h), nor 'http://v:q@i'!", "no (http://u:***@h), nor 'http://v:***@i'!"),
         ('{"uri":"http://u:p@h","mail":"a@b"}', '{"uri":"http://u:***@h","mail":"a@b"}'),
+        *(
+            (address, address)
+            for address in (
+                "http://127.0.0.1:5000/a@b",
+                "https://github.com/a/b@v1.0",
+                "https://medium.com/@me/x?key",
+                "http://localhost:5000/#/experiments/7/runs?viewStateShareKey=tfbench",
+                "sqlite:////data/a@b/mlflow.db",
+                "see http://h/x, or write to me@h",
+            )
+        ),
     ],
 )
-def test_passwords_and_tokens_of_addresses_are_masked(address: str, shown: str | None) -> None:
+def test_passwords_and_tokens_of_addresses_are_masked_and_nothing_else(address: str, shown: str | None) -> None:
     expected = shown or re.sub(r"\d", "***", address)
     assert without_secrets(address) == expected
     assert without_secrets(expected) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "http://127.0.0.1:5000/a@b",
-        "https://github.com/a/b@v1.0",
-        "https://medium.com/@me/x?key",
-        "http://localhost:5000/#/experiments/7/runs?viewStateShareKey=tfbench",
-        "sqlite:////data/a@b/mlflow.db",
-        "see http://h/x, or write to me@h",
-        '{"uri":"http://h:1/","mail":"a@b"}',
-    ],
-)
-def test_what_is_no_secret_stays(text: str) -> None:
-    assert without_secrets(text) == text
 
 
 def test_what_a_terminal_obeys_is_written_as_in_json_and_toml() -> None:
