@@ -174,28 +174,10 @@ def interrupt(victim: Victim, chance: random.Random) -> None:
     victim.send(signal.SIGINT)
 
 
-def hang_up(victim: Victim, chance: random.Random) -> None:
-    victim.send(signal.SIGHUP)
-
-
 def interrupt_twice(victim: Victim, chance: random.Random) -> None:
     victim.send(signal.SIGINT)
     victim.wait_at_most(chance.uniform(0, 1))
     victim.send(signal.SIGINT)
-
-
-def stop_and_kill_parent(victim: Victim, chance: random.Random) -> None:
-    victim.send(signal.SIGSTOP)
-    victim.wait_at_most(chance.uniform(0.1, 2))
-    victim.send(signal.SIGKILL)
-
-
-def stop_and_kill_worker(victim: Victim, chance: random.Random) -> None:
-    with contextlib.suppress(psutil.Error):
-        if worker := victim.find_worker():
-            worker.suspend()
-            victim.wait_at_most(chance.uniform(0.1, 2))
-            worker.kill()
 
 
 def fill_disk(victim: Victim, chance: random.Random) -> None:
@@ -279,14 +261,13 @@ def kill_recover(victim: Victim, chance: random.Random) -> None:
 
 Inject = Callable[[Victim, random.Random], None]
 FAULTS: tuple[Inject, ...] = (
-    *(kill_parent, kill_worker, kill_both, terminate, interrupt, hang_up, interrupt_twice),
-    *(stop_and_kill_parent, stop_and_kill_worker, fill_disk, limit_files_of_parent, limit_files_of_worker),
-    *(tear_tail, tear_sweep, kill_worker_within_a_write, lock_database, delete_database, delete_temporary_files),
-    *(kill_recover,),
+    *(kill_parent, kill_worker, kill_both, terminate, interrupt, interrupt_twice, kill_recover),
+    *(fill_disk, limit_files_of_parent, limit_files_of_worker, delete_temporary_files),
+    *(tear_tail, tear_sweep, kill_worker_within_a_write, lock_database, delete_database),
 )
 ENDS_COMMAND = frozenset(FAULTS) - {lock_database, delete_database, delete_temporary_files}
 STARVES = frozenset({fill_disk, limit_files_of_parent, limit_files_of_worker, delete_temporary_files})
-KILLS_PARENT = frozenset({kill_parent, kill_both, stop_and_kill_parent, tear_tail, tear_sweep, kill_recover})
+KILLS_PARENT = frozenset({kill_parent, kill_both, tear_tail, tear_sweep, kill_recover})
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """A sweep: every combination of the varied values under every arm, in rounds; and what came of each run."""
 
+import copy
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
@@ -196,7 +197,7 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
     Raises:
         RecipeError: Naming the setting, and what is wrong with it.
     """
-    tables = _copy(plan.tables)
+    tables = copy.deepcopy(plan.tables)
     values: dict[str, Any] = {}
     for key, value in setting.items():
         values |= dict.fromkeys(THREAD_KEYS, value) if key == THREADS else {key: value}
@@ -278,12 +279,6 @@ def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> 
         if all(map(registry.is_code, (tables[kind].get("name"), values.get(f"{kind}.name"))))
         for key in tables[kind]
     }
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @schema

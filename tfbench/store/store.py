@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -230,15 +229,13 @@ class Store:
                 for part in (*folder.glob("*.part"), *folder.glob("snapshots/*.part")):
                     self._remove(part)
 
-    @contextlib.contextmanager
-    def lock(self, name: str) -> Iterator[None]:
+    def lock(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Holds one of the store's locks; another process waits for it, and a killed one gives it back.
 
         Raises:
             OSError: The store cannot be written to.
         """
-        with locked(self.root / f".{name}.lock"):
-            yield
+        return locked(self.root / f".{name}.lock")
 
     def _files_of(self, run_id: str) -> tuple[Path, ...]:
         path = self.journal_path(run_id)

@@ -179,7 +179,7 @@ def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
 
 
 def describe(result: RunResult, summary: Summary) -> str:
-    """Returns a run in a few lines of Markdown."""
+    """Returns a run in a few lines of Markdown; MLflow shows its figures beside them."""
     recipe, placement = result.request.recipe, result.placement
     lines = [f"**{markdown_text(recipe.recipe.title)}**", ""]
     lines += _describe_profile(result)
@@ -190,17 +190,8 @@ def describe(result: RunResult, summary: Summary) -> str:
             f"- {placement.strategy} on {', '.join(placement.devices)} by {title_of(recipe.training.backend)}, "
             f"global batch size {placement.global_batch_size}"
         )
-    if result.model:
-        lines.append(f"- {result.model.num_parameters:,} parameters")
     if result.dataset:
         lines.append(f"- data: {markdown_text(data_source(result))}")
-    speed = summary.metrics.get("samples_per_second")
-    if speed is not None:
-        lines.append(f"- {speed:,.0f} samples/s")
-    accuracy = summary.metrics.get("val_accuracy")
-    if accuracy is not None:
-        mark = " (synthetic data)" if result.is_synthetic else ""
-        lines.append(f"- val_accuracy {accuracy:.4f}{mark}")
     reason = f": {markdown_text(result.exit.reason)}" if result.exit and result.exit.reason else ""
     lines.append(f"- {result.status}{reason}")
     if summary.cautions:

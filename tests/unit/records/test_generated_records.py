@@ -80,12 +80,6 @@ def replaced(result: Any, run_id: str) -> Any:
     return dataclasses.replace(result, request=dataclasses.replace(result.request, run_id=run_id))
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
-    """Returns every file below a folder, locks left out, which hold nothing."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
-    return {path: path.read_bytes() for path in files}
-
-
 def mutated(data: bytes, changes: list[Mutation]) -> bytes:
     """Returns what becomes of a file, and notes it for the case that the test fails."""
     data = mutate(data, changes)
@@ -135,7 +129,7 @@ def one_example(store: Store, what: str) -> Iterator[None]:
             shutil.rmtree(store.root / "sweeps", ignore_errors=True)
 
 
-@examples(few=8, many=500)
+@examples(few=8, many=1000)
 @given(changes=mutations, is_profile=...)
 def test_a_generated_journal_in_the_store_harms_no_other_run(
     changes: list[Mutation], is_profile: bool, store: Store, tmp_path: Path, tfbench: Cli
@@ -146,25 +140,6 @@ def test_a_generated_journal_in_the_store_harms_no_other_run(
         try_run(store, path.stem, tfbench)
         require_good_runs(store, tfbench)
         try_run(store, path.stem, tfbench)
-
-
-@examples(few=5, many=1000)
-@given(changes=mutations, is_profile=...)
-def test_a_generated_journal_is_imported_whole_or_leaves_no_trace(
-    changes: list[Mutation], is_profile: bool, store: Store, tmp_path: Path, tfbench: Cli
-) -> None:
-    with one_example(store, "journals to import"):
-        path = new_journal(tmp_path / "other", is_profile)
-        path.write_bytes(mutated(path.read_bytes(), changes))
-        before = contents(store.root)
-        done = without_traceback(tfbench("import", str(path), "--store", str(store.root)))
-        new = set(store.run_ids()) - set(GOOD)
-        if done.exit_code and not new:
-            assert contents(store.root) == before
-        else:  # what MLflow cannot take of it waits in the store
-            for run_id in new:
-                try_run(store, run_id, tfbench)
-            require_good_runs(store, tfbench)
 
 
 @examples(few=5, many=500)

@@ -12,12 +12,9 @@ import pytest
 
 from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
-from tfbench.analysis.comparison.regression import make_sample
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.whole_files import is_stream, replacing, write_output, write_whole
-from tfbench.runs.baseline import require_place, write_baseline
-from tfbench.store.briefs import write_brief
+from tfbench.runs.baseline import require_place
 from tfbench.store.store import Store
 from tfbench.sweeps import report_contents
 
@@ -41,16 +38,13 @@ def fifo(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole_and_keeps_its_mode_and_a_new_one_gets_the_user_s(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("old")
     path.chmod(0o640)
     write_whole(path, "new")
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o640)
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_new_file_has_the_mode_that_the_user_s_mask_says(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     write_whole(tmp_path / "new", "text")
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
@@ -64,17 +58,6 @@ def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(tmp_path: Path) ->
         raise OSError(errno.ENOSPC, "No space left on device")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    "planted", ["a.json.part", f"a.json.{os.getpid()}.part", "a.part"], ids=("ending", "process", "stem")
-)
-def test_a_link_under_a_name_that_can_be_guessed_is_not_followed(tmp_path: Path, planted: str) -> None:
-    mine = tmp_path / "mine"
-    mine.write_text("precious")
-    (tmp_path / planted).symlink_to(mine)
-    write_whole(tmp_path / "a.json", "text")
-    assert mine.read_text() == "precious"
 
 
 def test_a_name_as_long_as_the_system_allows_can_be_written(tmp_path: Path) -> None:
@@ -113,14 +96,6 @@ def test_a_folder_is_no_stream_and_cannot_be_written_as_a_file(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_a_baseline_goes_to_a_pipe(fifo: Path) -> None:
-    runs = [(build_sized_result(index), 100.0 + index) for index in (0, 9)]
-    sample = make_sample([(runs[0][0], speed) for _, speed in runs], group="g")
-    require_place(fifo)
-    assert b'"group"' in read_while(lambda: write_baseline(fifo, sample), fifo)
-    assert fifo.is_fifo()
-
-
 def test_a_baseline_may_go_to_a_device_in_a_folder_that_cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) == Path("/dev/null"))
     require_place(Path("/dev/null"))
@@ -156,30 +131,3 @@ def test_an_export_is_whole_and_goes_to_a_pipe_too(tfbench: Cli, in_tmp_path: Pa
     journal = write_journal(Store(Path("mlruns")), build_sized_result(0))
     assert read_while(lambda: tfbench("export", "@last", "-o", str(fifo)), fifo) == journal.read_bytes()
     assert fifo.is_fifo()
-
-
-def test_an_export_that_does_not_fit_leaves_no_half_of_it(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_journal(Store(Path("mlruns")), build_sized_result(0))
-
-    def fill(self: Path, data: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(data[: len(data) // 2])
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", fill)
-    done = tfbench("export", "@last", "-o", "run.jsonl")
-    assert (done.exit_code, done.stderr) == (2, "Error: run.jsonl: cannot be written: No space left on device.\n")
-    assert [path.name for path in Path().iterdir()] == ["mlruns"]
-
-
-def test_a_brief_that_is_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
-    result = build_sized_result(0)
-    journal = write_journal(Store(tmp_path / "mlruns"), result)
-    mine = tmp_path / "mine"
-    mine.write_text("precious")
-    brief = journal.with_suffix(".brief.json")
-    brief.symlink_to(mine)
-    write_brief(result, summarize_run(result), journal)
-    assert (mine.read_text(), brief.is_symlink()) == ("precious", False)

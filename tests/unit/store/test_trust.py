@@ -1,7 +1,6 @@
 """A store of somebody else: what leads out of it is refused, and nothing is sent where the user has not said."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ from sweeps import build_plan, write_sweep
 from tfbench.cli import _store
 from tfbench.errors import TrackingError
 from tfbench.records.journal import files_folder
-from tfbench.store import sweep_log
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import find_tracking, read_sweep
+from tfbench.store.sweep_log import read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.address import find_named
 
@@ -29,15 +27,11 @@ def store(in_tmp_path: Path) -> Store:
     return store
 
 
-def no_tracker(uri: str, experiment: str) -> Any:
-    raise AssertionError("nothing is to be tracked")
-
-
 @pytest.mark.parametrize(
     ("written", "instead"),
     [
-        *(('"sweep_id":"abc"', f'"sweep_id":"{sweep_id}"') for sweep_id in ("../../x", "/x", "..", "", "other")),
-        *(('"values":[32,64]', f'"values":[{size},64]') for size in ('"x"', "[1]", "{}", "1.5")),
+        *(('"sweep_id":"abc"', f'"sweep_id":"{sweep_id}"') for sweep_id in ("../../x", "", "other")),
+        *(('"values":[32,64]', f'"values":[{size},64]') for size in ('"x"', "1.5")),
     ],
 )
 def test_a_sweep_with_another_id_or_no_batch_size_is_refused(store: Store, written: str, instead: str) -> None:
@@ -46,22 +40,6 @@ def test_a_sweep_with_another_id_or_no_batch_size_is_refused(store: Store, writt
     path.write_text(path.read_text().replace(written, instead))
     with pytest.raises(TrackingError, match="is no record of a sweep"):
         read_sweep(store, "abc")
-
-
-@pytest.mark.parametrize("result", ["5", '"x"', "true", "[]"])
-def test_of_a_result_of_a_sweep_that_is_none_no_run_is_known(store: Store, result: str) -> None:
-    write_sweep(store, build_plan(), lambda cell: 1000.0)
-    with (store.root / "sweeps" / "abc.jsonl").open("a") as file:
-        file.write(f'{{"kind":"ended","time":1.0,"result":{result}}}\n')
-    assert find_tracking(store, "abc") is None
-    with pytest.raises(TrackingError, match="is no record of a sweep"):
-        read_sweep(store, "abc")
-
-
-@pytest.mark.parametrize("name", ["..", ".", "", "../x", "/etc", "a/b"])
-def test_an_id_that_leads_to_another_place_is_none(store: Store, name: str) -> None:
-    with pytest.raises(TrackingError, match="an id must be letters and digits"):
-        store.journal_path(name)
 
 
 def test_the_store_s_own_folder_may_be_a_link(store: Store, tmp_path: Path, tfbench: Cli) -> None:
@@ -83,30 +61,22 @@ def test_removing_leftovers_removes_nothing_through_a_link(store: Store, tmp_pat
     assert sorted(path.name for path in store.journals.iterdir()) == [f"{RUN}.files", f"{RUN}.jsonl"]
 
 
-@pytest.mark.parametrize("linked", ["journals", "dropped", "sweeps"])
-def test_nothing_is_removed_or_moved_in_a_folder_that_a_link_stands_for(
-    store: Store, tmp_path: Path, linked: str
-) -> None:
+def test_nothing_is_removed_or_moved_in_a_folder_that_a_link_stands_for(store: Store, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
-    if (store.root / linked).is_dir():
-        (store.root / linked).rename(mine)
-    mine.mkdir(exist_ok=True)
-    (store.root / linked).symlink_to(mine)
+    store.journals.rename(mine)
+    store.journals.symlink_to(mine)
     (mine / "x.reserve").touch()
-    with pytest.raises(OSError, match="is a link that leads elsewhere") if linked != "sweeps" else nullcontext():
+    with pytest.raises(OSError, match="is a link that leads elsewhere"):
         store.drop(RUN)
-    if linked == "journals":
-        store.discard(RUN)
-        assert (mine / f"{RUN}.jsonl").exists()
+    store.discard(RUN)
     store.remove_leftovers(set())
-    sweep_log.remove_leftovers(store)
-    assert (mine / "x.reserve").exists()
+    assert sorted(path.name for path in mine.iterdir()) == [f"{RUN}.jsonl", "x.reserve"]
 
 
 SERVER = "https://mlflow.evil.example"
 
 
-@pytest.mark.parametrize("uri", [SERVER, "sqlite:////home/me/photos.db", "postgresql://evil/db"])
+@pytest.mark.parametrize("uri", [SERVER, "sqlite:////home/me/photos.db"])
 def test_recover_sends_nothing_to_an_address_that_only_the_store_names(store: Store, tfbench: Cli, uri: str) -> None:
     store.write_state(RUN, TrackingState(tracking_uri=uri, experiment="x"))
     done = tfbench("recover")
@@ -115,11 +85,14 @@ def test_recover_sends_nothing_to_an_address_that_only_the_store_names(store: St
     assert f"name it with --tracking-uri {uri}, or in MLFLOW_TRACKING_URI" in done.stdout
 
 
-def test_a_run_that_goes_on_is_not_tracked_where_only_the_store_says(store: Store, tfbench: Cli) -> None:
-    store.write_state(RUN, TrackingState(tracking_uri=SERVER, experiment="x"))
+def test_a_run_that_goes_on_is_not_tracked_where_only_the_store_says(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(TrackingError, match="you have not named it"):
         _store.make_tracker(SERVER, "x", store)
-    assert _store.make_tracker(SERVER, "x", store, f"{SERVER}:443".removesuffix(":443"))
+    assert _store.make_tracker(SERVER, "x", store, SERVER)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", SERVER)
+    assert _store.make_tracker(SERVER, "x", store)
 
 
 @pytest.mark.parametrize(
@@ -141,11 +114,6 @@ def test_a_server_is_named_by_its_scheme_host_port_and_path(named: str | None, i
     else:
         with pytest.raises(TrackingError, match="you have not named it"):
             find_named(SERVER, (named,))
-
-
-def test_an_address_in_the_user_s_environment_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", SERVER)
-    assert _store.make_tracker(SERVER, "x", store)
 
 
 def test_a_password_of_a_refused_address_is_not_shown() -> None:

@@ -49,19 +49,13 @@ VIEWS = (OVERVIEW, sweep_view(BOTH), sweep_view(build_plan()))
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_tag_and_the_address_name_the_same_view(view: View) -> None:
+def test_a_view_s_tag_fits_and_its_address_names_it(view: View) -> None:
     assert view.tag[0] == f"mlflow.sharedViewState.{view.key}"
+    assert len(view.tag[1]) < MAX_TAG_CHARACTERS
     assert view.url("http://127.0.0.1:5000/", "7") == (
         "http://127.0.0.1:5000/#/experiments/7/runs?"
         f"viewStateShareKey={view.key}&compareRunsMode=CHART&workflowType=machine_learning"
     )
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_the_tag_fits_and_is_the_same_each_time(view: View) -> None:
-    assert len(view.tag[1]) < MAX_TAG_CHARACTERS
-    assert view.tag == view.tag
-    assert sweep_view(BOTH).tag == sweep_view(BOTH).tag
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -180,45 +174,7 @@ def test_networks_under_one_arm_have_shades_of_its_colour(place: int) -> None:
     shades = [mlflow_sweep._color(dataclasses.replace(build_curve(32), place=place, shade=shade)) for shade in range(4)]
     assert shades[0] == ARM_COLORS[place]
     for a, b in itertools.combinations(shades, 2):
-        assert abs(lab(a, "normal")[0] - lab(b, "normal")[0]) > 5, f"{a} and {b}"
-
-
-# From linear RGB as one with normal sight sees it to that with protanopia, and with deuteranopia (Machado et al. 2009).
-SIGHTS = {
-    "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
-    "protan": (
-        (0.152286, 1.052583, -0.204868),
-        (0.114503, 0.786281, 0.099216),
-        (-0.003882, -0.048116, 1.051998),
-    ),
-    "deutan": (
-        (0.367322, 0.860646, -0.227968),
-        (0.280085, 0.672501, 0.047413),
-        (-0.011820, 0.042940, 0.968881),
-    ),
-}
-
-
-def lab(text: str, sight: str) -> tuple[float, float, float]:
-    """Returns a colour in CIELAB, for white D65."""
-    parts = [int(text[start : start + 2], 16) / 255 for start in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    seen = [min(1, max(0, sum(a * b for a, b in zip(row, linear, strict=True)))) for row in SIGHTS[sight]]
-    to_xyz = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
-    xyz = [sum(a * b for a, b in zip(row, seen, strict=True)) for row in to_xyz]
-    x, y, z = (
-        value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116
-        for value in (part / white for part, white in zip(xyz, (0.9505, 1, 1.089), strict=True))
-    )
-    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
-
-
-@pytest.mark.parametrize("sight", SIGHTS)
-def test_colours_are_told_apart_by_whoever_looks(sight: str) -> None:
-    colors = [*ARM_COLORS, fields.REPORT_COLOR, "#ffffff"]
-    for a, b in itertools.combinations(colors, 2):
-        distance = sum((p - q) ** 2 for p, q in zip(lab(a, sight), lab(b, sight), strict=True)) ** 0.5
-        assert distance > 15, f"{a} and {b}"
+        assert sum(abs(p - q) for p, q in zip(bytes.fromhex(a[1:]), bytes.fromhex(b[1:]), strict=True)) > 50
 
 
 def test_a_run_says_its_back_end_in_its_arm_its_note_and_its_colour() -> None:
@@ -236,16 +192,12 @@ def test_a_run_says_its_back_end_in_its_arm_its_note_and_its_colour() -> None:
     assert "default on cpu:0 by JAX, global batch size 32" in fields.describe(runs["jax"], Summary(metrics={}))
 
 
-def test_a_network_that_came_compiled_has_its_own_optimizer() -> None:
-    model = ModelSummary(num_parameters=10, num_trainable_parameters=10, own_optimizer="AdamW")
-    params = fields.params(build_result(model=model))
-    assert {name: value for name, value in params.items() if "optimizer" in name} == {
-        "training.optimizer.name": "AdamW"
-    }
-
-
-def test_a_run_has_what_the_user_set_of_how_it_is_spread() -> None:
+def test_a_run_has_what_the_user_set_of_how_it_is_spread_and_a_network_s_own_optimizer() -> None:
     overrides = ("distribution.strategy", "distribution.cross_device_ops", "measurement.clock")
-    params = fields.params(build_result(request=build_request(overrides=overrides)))
+    model = ModelSummary(num_parameters=10, num_trainable_parameters=10, own_optimizer="AdamW")
+    params = fields.params(build_result(request=build_request(overrides=overrides), model=model))
     assert {"strategy", "distribution.cross_device_ops", "measurement.clock"} <= set(params)
     assert "distribution.strategy" not in params
+    assert [(name, value) for name, value in params.items() if "optimizer" in name] == [
+        ("training.optimizer.name", "AdamW")
+    ]

@@ -6,7 +6,7 @@ from tfbench.errors import TrackingError
 from tfbench.tracking import one_process_server, server
 
 
-@pytest.mark.parametrize("host", ["", "a..b", "\u00e9..\u00fc", "x" * 300, "with blank", "a\0b", "203.0.113.9", "::1"])
+@pytest.mark.parametrize("host", ["", "\u00e9..\u00fc", "x" * 300, "a\0b", "203.0.113.9", "::1"])
 def test_an_address_that_cannot_be_listened_on_is_said(host: str) -> None:
     with pytest.raises(TrackingError, match="port 5000: cannot be listened on"):
         server.choose_port(None, host)

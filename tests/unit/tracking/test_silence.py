@@ -26,23 +26,31 @@ URI = "postgresql://tracking:secret@127.0.0.1:9/runs"
 
 
 class SilentChildren:
-    """Processes that ask a server that never answers; a second goes by whenever one is listened to."""
+    """Processes that ask a server that answers late or never; a second goes by whenever one is listened to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 0.0
+        self.now, self.answers_after = 0.0, float("inf")
         self.num_started = 0
         monkeypatch.setattr(tracker_module, "_Child", self._start)
         monkeypatch.setattr(tracker_module, "time", SimpleNamespace(monotonic=lambda: self.now))
 
     def _start(self, place: object) -> Any:
         self.num_started += 1
-        told: list[tuple[str, float]] = []
+        told: list[tuple[str, float | None]] = []
+        asked_at = self.now
+
+        def send(question: object) -> None:
+            nonlocal asked_at
+            asked_at = self.now
+            told.append(("asks", 0.0))
 
         def poll(seconds: float) -> bool:
             self.now += 1.0
+            if not told and self.now - asked_at > self.answers_after:
+                told.append(("return", None))
             return bool(told)
 
-        connection = SimpleNamespace(poll=poll, recv=told.pop, send=lambda question: told.append(("asks", 0.0)))
+        connection = SimpleNamespace(poll=poll, recv=told.pop, send=send)
         process = SimpleNamespace(poll=lambda: None)
         return SimpleNamespace(pending=collections.deque(), connection=connection, process=process, end=lambda: -9)
 
@@ -56,9 +64,12 @@ def test_a_server_that_is_silent_is_waited_for_with_a_word_and_not_again_at_once
         for _ in range(3):
             with pytest.raises(SilentServerError, match=r"within 20 s.* recover --tracking-uri .*tracking:\*\*\*@"):
                 tracker.prepare()
-        assert children.num_started == number
+        assert (children.num_started, len(told)) == (number, number)
         children.now += REST_SECONDS
-    assert told == ["waiting for MLflow at postgresql://tracking:***@127.0.0.1:9/runs (gives up after 20 s)"] * 2
+    children.answers_after = 10.0
+    for _ in range(3):
+        tracker.prepare()
+    assert told == ["waiting for MLflow at postgresql://tracking:***@127.0.0.1:9/runs (gives up after 20 s)"] * 3
 
 
 def test_the_view_of_a_sweep_does_not_wait_for_what_its_last_run_gave_up(
