@@ -61,13 +61,6 @@ def write_idx(data: Path, *, packed: bool = True, seed: int = 0) -> None:
             )
 
 
-def write_npz(data: Path) -> None:
-    data.mkdir()
-    arrays = images_of(0)
-    named = {f"{kind}_{key}": array for key, pair in arrays.items() for kind, array in zip("xy", pair, strict=True)}
-    np.savez_compressed(data / mnist_files.NPZ_FILE, **named)
-
-
 def write_tfds(data: Path, *, seed: int = 0) -> None:
     tensorflow_datasets.disable_progress_bar()
     features = tensorflow_datasets.features
@@ -114,7 +107,6 @@ def load_svhn(data: Path) -> Splits:
 
 SOURCES: dict[str, tuple[Callable[[Path], None], Load]] = {
     "packed IDX files": (write_idx, load_mnist),
-    "mnist.npz": (write_npz, load_mnist),
     "tensorflow-datasets": (write_tfds, load_tiny),
     "SVHN's .mat files": (write_mat, load_svhn),
 }

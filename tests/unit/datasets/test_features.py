@@ -1,11 +1,10 @@
-from typing import Any
+"""Generated vectors: what their targets are a function of."""
 
 import numpy as np
 import pytest
 
 from tfbench.datasets import features
 from tfbench.errors import RecipeError
-from tfbench.recipe import registry
 from tfbench.schema import build
 
 
@@ -41,19 +40,6 @@ def test_the_seed_decides() -> None:
     assert np.array_equal(one.train.targets, same.train.targets)
     assert not np.array_equal(one.train.targets, other.train.targets)
     assert not np.array_equal(one.train.inputs[:10], one.validation.inputs[:10])
-
-
-@pytest.mark.parametrize("time_steps", [1, 3])
-@pytest.mark.parametrize(("model", "options"), [("mlp", {"hidden_units": (100,)}), ("simple_rnn", {})])
-def test_feed_forward_and_recurrent_networks_take_the_same_samples(
-    model: str, options: dict[str, Any], time_steps: int
-) -> None:
-    spec = features.describe(features.Config(time_steps=time_steps))
-    module = registry.load("models", model)
-    network = module.build_model(module.Config(**options), spec)
-    assert network.output_shape == (None, *spec.target_shape)
-    if time_steps == 1:
-        assert network.count_params() == {"mlp": 601, "simple_rnn": 10_601}[model]
 
 
 def test_more_than_fits_in_memory_is_refused() -> None:

@@ -117,13 +117,6 @@ def test_a_file_damaged_anywhere_is_named_with_its_remedy(tmp_path: Path, form: 
                 assert str(tmp_path) in str(error) and "etch it again." in str(error)
 
 
-def test_images_of_another_type_are_refused(tmp_path: Path) -> None:
-    images, labels = np.zeros((60_000, 28, 28), np.float32), np.zeros(60_000, np.uint8)
-    np.savez(tmp_path / mnist_files.NPZ_FILE, x_train=images, y_train=labels, x_test=images[:10], y_test=labels[:10])
-    with pytest.raises(DatasetError, match=r"split train: expected inputs of shape .*.* found .*float32"):
-        mnist.load_splits(mnist.Config(), str(tmp_path))
-
-
 def test_a_folder_without_all_of_them_is_left_to_others(tmp_path: Path, arrays: dict[str, tuple[Any, Any]]) -> None:
     write_idx(tmp_path, arrays)
     (tmp_path / mnist_files.IDX_FILES["test"][1]).unlink()

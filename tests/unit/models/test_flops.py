@@ -132,11 +132,6 @@ def test_what_is_not_known_is_named_instead_of_guessed(
     assert len(unknown) == 1 and unknown[0].startswith(names)
 
 
-def test_a_layer_counts_as_often_as_it_is_used() -> None:
-    shared = layers.Dense(4)
-    assert count(lambda x: shared(shared(x)), (4,)) == 2 * (2 * 16)
-
-
 def test_nested_models_are_taken_apart_for_the_size_that_they_get() -> None:
     inner = keras.Sequential([layers.Conv2D(2, 3, padding="same"), layers.Conv2D(3, 1)])
     anywhere = keras.Input((None, None, 1))

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfbench.datasets.sources.found import Found
-from tfbench.datasets.sources.reading import reading
+from tfbench.datasets.sources.found import Found, reading
 from tfbench.datasets.sources.splits import Split, allocate
 
 FOLDERS = {"cifar-10-batches-bin": ".bin", "cifar-10-batches-py": ""}  # what names of files end in

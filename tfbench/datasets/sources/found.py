@@ -1,7 +1,10 @@
-"""Whole splits of a data set, as they were found in one of the forms in which it is published."""
+"""Whole splits of a data set, as they were found in one of the forms in which it is published; or what is damaged."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from tfbench.datasets.sources.splits import Split, Splits, is_plausible, mean_of
 from tfbench.errors import DatasetError
@@ -42,3 +45,25 @@ class Found:
         train, test = self.splits["train"], self.splits["test"]
         mean = mean_of(train.inputs, spec)
         return Splits(spec=spec, train=train, validation=test, source=self.source, mean=mean, cache=self.cache)
+
+
+@contextlib.contextmanager
+def reading(path: Path, expected: str, remedy: str = "Fetch it again.") -> Iterator[None]:
+    """Turns whatever is raised into a message.
+
+    Args:
+        path: What is read.
+        expected: What it should be: "an IDX file".
+        remedy: What to do.
+
+    Raises:
+        DatasetError: Something was raised.
+    """
+    try:
+        yield
+    except DatasetError:
+        raise
+    except Exception as error:  # readers of damaged files raise what their parsers do
+        text = re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", str(error))  # TensorFlow's names of nodes
+        reason = (text.strip().splitlines() or [""])[0][:200].strip() or type(error).__name__
+        raise DatasetError(f"{path}: cannot be read as {expected} ({reason}). {remedy}") from error

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench.datasets.sources import cache
-from tfbench.datasets.sources.found import Found
-from tfbench.datasets.sources.reading import reading
+from tfbench.datasets.sources.found import Found, reading
 from tfbench.datasets.sources.splits import Split, copy_aligned
 
 IDX_FILES = {

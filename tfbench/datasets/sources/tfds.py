@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.datasets.sources import cache
-from tfbench.datasets.sources.found import Found
-from tfbench.datasets.sources.reading import reading
+from tfbench.datasets.sources.found import Found, reading
 from tfbench.datasets.sources.splits import Split, copy_aligned
 from tfbench.errors import DatasetError
 
