@@ -102,11 +102,6 @@ def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def test_a_worker_that_fails_is_named_with_what_it_said(store: Store, fates: Fates) -> None:
-    fates(w0="wait", w1="fail")
-    assert end_of(store) == ("FAILED", "worker 1 of 2: ValueError: the loss is nowhere")
-
-
 class Ended:
     """Stands in for a worker's process that has ended."""
 

@@ -3,7 +3,6 @@
 import errno
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,15 +90,10 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     assert [state.seconds for state in states] == sorted(state.seconds for state in states)
 
 
-def test_where_there_is_nothing_to_see_no_thread_is_started(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def make(**_: Any) -> threading.Thread:  # not how many there are: those of other tests may end meanwhile
-        return pytest.fail("a thread was made")
-
-    stand_in = SimpleNamespace(Event=threading.Event, Lock=threading.Lock, Thread=make)
-    monkeypatch.setattr(machine_watch, "threading", stand_in)
-    started(journal, tmp_path).close()
+def test_where_there_is_nothing_to_see_no_thread_is_started(journal: Journal, tmp_path: Path) -> None:
+    watch = started(journal, tmp_path)
+    assert watch._thread is None
+    watch.close()
     assert count_looks(journal.path) == 0
 
 

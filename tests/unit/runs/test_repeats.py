@@ -248,14 +248,6 @@ def test_each_repeat_is_a_line_and_the_last_is_shown_as_a_run_alone_is(
     assert ids[0] not in full and ids[1] not in full
 
 
-def test_without_repeats_nothing_of_them_is_shown(tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]) -> None:
-    runs = fake(100.0)
-    done = tfbench("run", "sine_lstm", "--format", "json")
-    assert json.loads(done.stdout)["run_id"] == runs.requests[0].run_id
-    assert runs.requests[0].tags == {}
-    assert "epeat" not in done.stdout + done.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
