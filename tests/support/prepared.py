@@ -12,7 +12,7 @@ from tfbench.worker.prepared import Prepared
 def build_prepared(folder: Path, recipe: Any = None, **fields: Any) -> Prepared:
     """Builds it, with a journal `run.jsonl` in a folder; what a test does not give is not there."""
     folder.mkdir(exist_ok=True)
-    nothing = dict.fromkeys(("splits", "model", "resolved", "summary", "build_again"))
+    nothing = dict.fromkeys(("splits", "model", "resolved", "summary"))
     defaults: dict[str, Any] = {
         "request": build_request(recipe=recipe or build_recipe()),
         "journal": Journal(folder / "run.jsonl"),
