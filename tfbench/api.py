@@ -33,12 +33,12 @@ from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.stored import Run, list_rows, read_predecessor, read_stored, run_of
 from tfbench.store.named import find_named
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import new_log, read_sweep
+from tfbench.store.sweep_log import read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import make_variation, parse_arm
 from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep
 from tfbench.sweeps.plan import plan_sweep
-from tfbench.sweeps.sweep import make_sweep, reopen_sweep
+from tfbench.sweeps.sweep import make_sweep, new_sweep, reopen_sweep
 from tfbench.wording import DEFAULT_STORE
 
 __all__ = ["ComparedRuns", "Run", "Swept", "compare", "load_runs", "read_run", "resume", "resume_sweep", "run", "sweep"]
@@ -195,7 +195,7 @@ def sweep(
         time_budget_seconds=time_budget_seconds,
     )
     maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
-    return make_sweep(plan, new_log(maker.store, plan), maker, observer or Observer())
+    return make_sweep(new_sweep(maker.store, plan), maker, observer or Observer())
 
 
 def resume_sweep(
@@ -223,9 +223,9 @@ def resume_sweep(
         TfbenchError: There is no such sweep, its record is damaged, or another process is at it.
     """
     kept = Store(Path(store))
-    plan, log, _, before = reopen_sweep(kept, which, allows_code=allows_code)
-    maker = _open_maker(kept, track, tracking_uri, experiment, before)
-    return make_sweep(plan, log, maker, observer or Observer())
+    planned = reopen_sweep(kept, which, allows_code=allows_code)
+    maker = _open_maker(kept, track, tracking_uri, experiment, planned.before)
+    return make_sweep(planned, maker, observer or Observer())
 
 
 def compare(

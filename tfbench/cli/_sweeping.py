@@ -74,7 +74,7 @@ def make_sweep(
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_standing
 
-    plan, log, results, before = planned
+    plan, _, results, before = planned
     store = measuring.store
     num_made = len(results if ray else find_standing(plan, results, store))
     show_plan(plan, num_made, measuring)
@@ -86,7 +86,7 @@ def make_sweep(
     else:
         is_tracked = maker.tracker is not None
         console = SweepConsole(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
-        made = sweep.make_sweep(plan, log, maker, console)
+        made = sweep.make_sweep(planned, maker, console)
     end = made.end
     if not end.results and not end.was_interrupted and not ray and not measuring.as_json:
         needed = format_time(estimate_seconds(plan, 1, start_seconds=typical_start_seconds(store)), 3)

@@ -11,14 +11,12 @@ from tfbench.report.comparison.layout import lay_out
 from tfbench.tracking.tracker import Curve
 
 Point = tuple[float, Entry]
-_LAST_STEP = 2**53
 
 
 def find_curves(plan: SweepPlan, comparison: Comparison) -> tuple[Curve, ...]:
     """Returns a curve for each arm and network, as the report draws them; for each mode where arms differ in that.
 
-    Places on the x axis that are not whole, or beyond what a float counts exactly, have no point: a tracking server
-    counts in whole steps.
+    Places on the x axis that are not whole have no point: a tracking server counts in whole steps.
     """
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     baseline = comparison.baseline if any(map(_is_conclusive, entries)) else None
@@ -68,17 +66,13 @@ def _curves(found: Iterable[tuple[str, int, list[Point]]], over: str, baseline: 
             place=place,
             over=over,
             labels={"arm": name},
-            points={int(x): _figures(entry, baseline) for x, entry in points if _has_point(x, entry)},
+            points={int(x): _figures(entry, baseline) for x, entry in points if entry.speed and x.is_integer()},
             inconclusive=tuple(int(x) for x, entry in points if entry.speedup and not _is_conclusive(entry)),
             run_ids=tuple(run.run_id for _, entry in points for run in entry.runs),
         )
         for name, place, points in found
         if any(entry.runs for _, entry in points)
     )
-
-
-def _has_point(x: float, entry: Entry) -> bool:
-    return bool(entry.speed) and x.is_integer() and abs(x) <= _LAST_STEP
 
 
 def _figures(entry: Entry, baseline: str | None) -> Mapping[str, float]:

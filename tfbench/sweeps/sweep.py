@@ -87,12 +87,11 @@ def require_allowed_again(plan: SweepPlan, *, allows_code: bool) -> None:
         raise RecipeError("the sweep calls functions of your own: allow it again with --allow-code (allows_code=True).")
 
 
-def make_sweep(plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker: RunMaker, observer: Observer) -> Swept:
+def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
     """Makes the runs of a sweep that are missing, and sets all of them side by side.
 
     Args:
-        plan: Of the sweep.
-        opened: Its record, to be opened.
+        planned: The sweep.
         maker: Makes its runs.
         observer: Told of those that were made before, of each that is made, and of the end.
 
@@ -102,9 +101,9 @@ def make_sweep(plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker:
         DatasetError: There is no data for the first run; a new sweep leaves no record then.
         TrackingError: The record cannot be written, or another process is at it.
     """
-    require_machine_found(plan.arms, names_machines=False)
-    require_back_ends(plan)
-    with opened as log:
+    require_machine_found(planned.plan.arms, names_machines=False)
+    require_back_ends(planned.plan)
+    with planned.log as log:
         end = run_sweep(log, maker, observer)
     return look_at(log.plan, end, maker)
 

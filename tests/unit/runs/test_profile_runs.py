@@ -71,25 +71,6 @@ def test_a_profile_is_cautioned_of_the_machine_and_not_of_a_training() -> None:
     assert busy.startswith("Other processes used ")
 
 
-@pytest.mark.parametrize(
-    ("kind", "note"),
-    [
-        (
-            "step",
-            "Profile of a step, no training. Bottleneck: backward of pool (SwitchableMaxPooling2D), 1.8 ms of 6 ms",
-        ),
-        ("trace", "TensorFlow's trace of a few steps, no training: folder trace of the artifacts.\n"),
-    ],
-)
-def test_mlflow_is_told_what_a_profile_is(kind: str, note: str) -> None:
-    result = build_profile_run(build_profile_request(kind))
-    tags = fields.tags(result, summary_of(result))
-    assert tags["tfbench.profile"] == kind
-    assert note in tags["mlflow.note.content"]
-    assert "accuracy" not in tags["mlflow.note.content"]
-    assert "tfbench.profile" not in fields.tags(build_result(), None)
-
-
 def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_store(
     store: Store, tmp_path: Path
 ) -> None:

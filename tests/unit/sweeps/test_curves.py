@@ -85,7 +85,7 @@ def test_numbers_of_replicas_make_one_curve(tmp_path: Path) -> None:
     assert (curve.over, speeds(curve), len(curve.run_ids)) == ("replicas", {1: 100.0, 2: 200.0, 4: 300.0}, 6)
 
 
-def test_a_value_that_is_not_whole_or_too_large_to_be_counted_has_no_point(tmp_path: Path) -> None:
-    rates = Variation(key="training.optimizer.learning_rate", values=(0.5, 1.0, 2.0, 1e30))
+def test_a_value_that_is_not_whole_has_no_point(tmp_path: Path) -> None:
+    rates = Variation(key="training.optimizer.learning_rate", values=(0.5, 1.0, 2.0))
     first, _ = curves_of(tmp_path, build_plan(variations=(rates,)), lambda cell: 100.0)
     assert (first.over, list(first.points)) == ("learning rate", [1, 2])

@@ -92,6 +92,14 @@ def left(task: int) -> str:
     return f"{tempfile.gettempdir()}/tfbench-{PLAN.sweep_id}-{task}-*/mlruns/journals/*.jsonl"
 
 
+def measure_there(folder: Path, num_runs: int) -> list[bytes]:
+    """Returns the journals of the first runs of task 0, as a node hands them back."""
+    there = Store(folder / "there")
+    for cell in TASKS[0].cells[:num_runs]:
+        write_journal(there, build_cell_result(PLAN, cell, 100.0, environment=build_environment(hostname="one")))
+    return [there.journal_path(run_id).read_bytes() for run_id in there.run_ids()]
+
+
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     fake = FakeRay()
@@ -101,10 +109,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
 
 
 def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, tmp_path: Path) -> None:
-    there, home, told = Store(tmp_path / "there"), Store(tmp_path / "home"), list[str]()
-    for cell in TASKS[0].cells:
-        write_journal(there, build_cell_result(PLAN, cell, 100.0, environment=build_environment(hostname="one")))
-    journals = [there.journal_path(run_id).read_bytes() for run_id in there.run_ids()]
+    home, told, journals = Store(tmp_path / "home"), list[str](), measure_there(tmp_path, 4)
     ray.made = {
         0: Made("one", 0, "done", journals),
         1: ray.exceptions.RayError("The node is dead.\nMore."),
@@ -127,10 +132,7 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, 
 
 
 def test_what_was_measured_until_a_stop_comes_home(ray: FakeRay, tmp_path: Path) -> None:
-    there, home, told = Store(tmp_path / "there"), Store(tmp_path / "home"), list[str]()
-    cell = TASKS[0].cells[0]
-    write_journal(there, build_cell_result(PLAN, cell, 100.0, environment=build_environment(hostname="one")))
-    journals = [there.journal_path(run_id).read_bytes() for run_id in there.run_ids()]
+    home, told, journals = Store(tmp_path / "home"), list[str](), measure_there(tmp_path, 1)
     ray.cancelled = {0: {0: Made("one", 130, "stopped", journals)}, 1: {1: ray.exceptions.TaskCancelledError()}}
     with new_log(home, PLAN) as log:
         assert make_tasks(log, TASKS[:3], home, STATE, told.append)
@@ -139,7 +141,7 @@ def test_what_was_measured_until_a_stop_comes_home(ray: FakeRay, tmp_path: Path)
         "task 0: 1 of 4 runs, on one, exit code 130: stopped",
         f"task 2: does not end. What it measured stays on its machine; `tfbench import` reads it: {left(2)}",
     ]
-    assert list(read_sweep(home, "abc")[1]) == [cell.number]
+    assert list(read_sweep(home, "abc")[1]) == [TASKS[0].cells[0].number]
 
 
 def test_a_cluster_that_cannot_make_the_tasks_is_refused(
@@ -175,11 +177,16 @@ def test_what_ray_sets_in_its_workers_and_servers_is_taken_out(ray: FakeRay, mon
     environment = {"PATH": "/bin", "RAY_JOB_ID": "1", "OMP_NUM_THREADS": "3"}  # the last is the user's own
     raylet = types.SimpleNamespace(name=lambda: "raylet", environ=lambda: environment)
     monkeypatch.setattr(psutil.Process, "parents", lambda process: [raylet])
-    assert ray_engine._node_environment() == {"PATH": "/bin", "OMP_NUM_THREADS": "3"}
-    environment |= {"LD_PRELOAD": "/site/ray/core/libjemalloc.so"}
-    assert ray_engine._node_environment() == {"PATH": "/bin", "OMP_NUM_THREADS": "3"}
-    environment |= {"LD_PRELOAD": "/mine.so", "MALLOC_CONF": "prof:true"}  # the user's, which ray start leaves alone
-    assert ray_engine._node_environment().keys() == {"PATH", "OMP_NUM_THREADS", "LD_PRELOAD", "MALLOC_CONF"}
+    for more, kept in (
+        ({}, set()),
+        ({"LD_PRELOAD": "/site/ray/core/libjemalloc.so"}, set()),
+        (
+            {"LD_PRELOAD": "/mine.so", "MALLOC_CONF": "prof:true"},
+            {"LD_PRELOAD", "MALLOC_CONF"},
+        ),  # `ray start` lets it be
+    ):
+        environment |= more
+        assert ray_engine._node_environment().keys() == {"PATH", "OMP_NUM_THREADS"} | kept
     monkeypatch.setattr(psutil.Process, "parents", lambda process: [])
     with pytest.raises(RuntimeError, match="no raylet is above this process"):
         ray_engine._node_environment()

@@ -20,11 +20,11 @@ from tfbench.records.sweep import CellResult, list_cells
 from tfbench.runs.endings import deduce_exit
 from tfbench.runs.journal_import import import_journals
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep, reopened_log
+from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import parse_arm
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.sweep import make_sweep, make_task
+from tfbench.sweeps.sweep import make_sweep, make_task, reopen_sweep
 from tfbench.sweeps.tasks import find_results, find_task, list_tasks, note_imported, read_plan_file, write_plan_file
 
 HERE = platform.node()
@@ -181,7 +181,7 @@ def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_
         (0, 1, 2, 4, 5), "FINISHED"
     )
     runs = FakeRuns(100.0)
-    swept = make_sweep(PLAN, reopened_log(store, "abc"), FakeMaker(store, runs), Observer())
+    swept = make_sweep(reopen_sweep(store, "abc", allows_code=False), FakeMaker(store, runs), Observer())
     assert [request.tags["tfbench.point"] for request in runs.requests] == [
         "1"
     ] * 4  # as a whole, and nothing of task 0
