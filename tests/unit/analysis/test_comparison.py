@@ -111,14 +111,6 @@ def test_a_sweep_that_was_resumed_on_a_machine_of_another_name_keeps_its_arms() 
     assert speedup_in(found, 0) and speedup_in(found, 1)
 
 
-def test_runs_that_did_not_take_turns_are_compared_unpaired() -> None:
-    briefs = [build_brief(speed, arm=TWO_ARMS[0], run_id=f"a{speed}") for speed in (100.0, 102.0, 98.0)]
-    briefs += [build_brief(speed, arm=TWO_ARMS[1], run_id=f"b{speed}") for speed in (200.0, 204.0)]
-    speedup = speedup_in(compare(briefs))
-    assert (speedup.is_paired, speedup.num, speedup.judgement) == (False, 2, "faster")
-    assert speedup.ratio == pytest.approx(math.sqrt(200 * 204) / (100 * 102 * 98) ** (1 / 3))
-
-
 def test_without_keys_rows_are_told_apart_by_what_the_runs_differ_in() -> None:
     briefs = [build_brief(parameters=size, batch=batch) for size in (10, 20) for batch in (64, 32)]
     found = compare(briefs)

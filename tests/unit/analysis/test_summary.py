@@ -149,7 +149,6 @@ def build_measured_run() -> RunResult:
         ),
         spread=Spread(
             variables=(),
-            outputs=(),
             bytes_per_device=(100, 140),
             collectives=(Collective(operation="all-reduce", num=2, num_bytes=1100),),
         ),
