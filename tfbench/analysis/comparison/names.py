@@ -24,6 +24,18 @@ def name_setups(labels: Iterable[str], backends: Mapping[str, str] | None = None
     return {label: title_of(backend) if differ_by_it_alone else label for label, backend in found.items()}
 
 
+def block_key(comparison: Comparison) -> str | None:
+    """Returns the key whose values are rows of one block, where several are varied; None: there is but one block."""
+    keys = comparison.keys
+    return None if len(keys) < 2 else BATCH_KEY if BATCH_KEY in keys else keys[-1]
+
+
+def describe_block(row: Row, comparison: Comparison) -> str:
+    """Returns what the rows of a block have in common: "hidden_units=[100]"; "" where there is but one block."""
+    own = BATCH_KEY if BATCH_KEY in comparison.keys else block_key(comparison)
+    return describe_setting({key: value for key, value in row.setting.items() if key != own})
+
+
 def settings_noun(comparison: Comparison) -> str:
     """Returns what several settings are called together."""
     return "batch sizes" if comparison.keys == (BATCH_KEY,) else "settings"

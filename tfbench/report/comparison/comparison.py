@@ -1,13 +1,15 @@
 """A comparison of runs as a table, as records for CSV, and as JSON."""
 
+import dataclasses
 import itertools
 import string
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from tfbench.analysis.comparison.comparison import Comparison, Entry
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.hosts import machine_of
 from tfbench.analysis.comparison.machines import energy_parts, energy_per_epoch, has_energy, samples_per_joule
+from tfbench.analysis.comparison.names import block_key, describe_block
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats
@@ -22,6 +24,35 @@ from tfbench.report.table import Column, Table
 from tfbench.wording import count
 
 _NAMED_CHARACTERS = 40  # of the names of two arms, up to which they stand above their columns
+
+
+def comparison_tables(comparison: Comparison, notes: Sequence[str] = ()) -> tuple[Table, ...]:
+    """Returns a table for each network, or whatever else is varied beside the batch size, which has the rows.
+
+    Columns are as wide in all of them; notes stand below the last.
+    """
+    blocks: dict[str, list[Row]] = {}
+    for row in comparison.rows:
+        blocks.setdefault(describe_block(row, comparison), []).append(row)
+    key = block_key(comparison)
+    if key is None or len(blocks) in (1, len(comparison.rows)):
+        return (comparison_table(comparison, notes),)
+    tables = []
+    for name, rows in blocks.items():
+        sizes = {row.num_parameters for row in rows}
+        size = [f"{sizes.pop():,} parameters"] if len(sizes) == 1 and None not in sizes else []
+        part = comparison_table(dataclasses.replace(comparison, keys=(key,), rows=tuple(rows)))
+        columns = tuple(one for one in part.columns if one.key != "num_parameters" or not size)
+        tables.append(dataclasses.replace(part, columns=columns, caption=", ".join([name, *size])))
+    cells = [(column, row) for table in tables for column in table.columns for row in table.rows]
+    widths = {key: max(len(one.cell(row)) for one, row in cells if one.key == key) for key in {c.key for c, _ in cells}}
+
+    def align(table: Table, notes: tuple[str, ...]) -> Table:
+        columns = tuple(dataclasses.replace(one, width=widths[one.key]) for one in table.columns)
+        return dataclasses.replace(table, columns=columns, notes=notes)
+
+    *others, last = tables
+    return (*(align(table, ()) for table in others), align(last, (*last.notes, *notes)))
 
 
 def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table:

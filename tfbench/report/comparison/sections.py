@@ -7,7 +7,7 @@ from tfbench.analysis.comparison.machines import version_cautions
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.analysis.comparison.verdict import find_caveats, find_next_command
-from tfbench.report.comparison.comparison import comparison_table
+from tfbench.report.comparison.comparison import comparison_tables
 from tfbench.report.comparison.machines import machines_section
 from tfbench.report.comparison.references import reference_section
 from tfbench.report.comparison.scaling import scaling_section
@@ -45,7 +45,7 @@ def comparison_sections(
     if scaling:
         sections.append(scaling_section(scaling, *signs))
     else:
-        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, signs),)))
+        sections.append(Section("Speed, samples/s", tables=comparison_tables(comparison, signs)))
     sections += [Section("", caveats)] if caveats else []
     sections += [one for one in (machines_section(comparison), published) if one]
     found = merge_cautions([run.speed_cautions for run in comparison.runs])
