@@ -71,7 +71,7 @@ class ComparisonError(TfbenchError):
 
 
 class OutputError(TfbenchError):
-    """What was measured is stored, but cannot be written where it was to be shown."""
+    """A file cannot be written, or another one is in its way; what was measured is stored."""
 
 
 class Notice(UserWarning):

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -187,3 +188,28 @@ def test_a_server_that_is_down_is_an_error_that_says_how_to_go_on(
     with pytest.raises(TrackingError, match=f"MLflow at {proxy.uri}: .*`tfbench recover --tracking-uri {proxy.uri} "):
         track(proxy, store, "down")
     assert capfd.readouterr() == ("", "")
+
+
+def test_clients_that_begin_at_once_share_an_experiment(
+    server: MlflowServer, proxy: LossyProxy, tmp_path: Path
+) -> None:
+    start, failed = threading.Barrier(4), []
+
+    def begin(index: int) -> None:
+        store, result = Store(tmp_path / str(index)), build_sized_result(index)
+        write_journal(store, result)
+        tracker = MlflowTracker(proxy.uri, "shared", store)
+        tracker.prepare()
+        start.wait(60)
+        try:
+            tracker.update(result, summarize_run(result))
+        except TrackingError as error:
+            failed.append(str(error))
+
+    threads = [threading.Thread(target=begin, args=[index]) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len(runs_of(server, "shared")) == 4

@@ -187,6 +187,10 @@ def test_a_run_grows_epoch_by_epoch_with_its_journal_and_is_running_until_that_h
         history = client_of(store).get_metric_history(run.info.run_id, "loss")
         assert [point.step for point in history] == list(range(1, num_epochs + 1))
         assert run.info.status == "RUNNING"
+    other = build_sized_result(1)
+    write_journal(store, other)
+    tracker.follow(other.request.run_id)
+    assert len(runs_of(store)) == 2
     with pytest.raises(TrackingError, match="its journal has no end"):
         tracker.project(run_id)
 

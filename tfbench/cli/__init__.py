@@ -66,7 +66,9 @@ def main() -> None:
             exit_code = cli.main(prog_name="tfbench", standalone_mode=False, default_map=_read_defaults())
     except (click.exceptions.Abort, KeyboardInterrupt):
         exit_code = _explain("Interrupted", "Interrupted.", "Interrupted.", ExitCode.INTERRUPTED)
-    except SystemExit:  # of Click, with 1, once nobody reads stdout any more
+    except SystemExit as end:  # of Click: 0 of a shell's completion, 1 once nobody reads stdout any more
+        if not end.code:
+            raise
         _close_stdout()
         exit_code = ExitCode.PIPE_CLOSED
     except click.ClickException as error:

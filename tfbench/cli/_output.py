@@ -114,8 +114,10 @@ def require_free(path: Path, *, force: bool, what: str = "-o for another file") 
         what: To use instead, for the message.
 
     Raises:
-        OutputError: There is such a file.
+        OutputError: There is such a file, or a folder.
     """
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder. Name a file.")
     if path.exists() and not (force or is_stream(path)):
         raise OutputError(f"{path}: is there already. Use --force to overwrite it, or {what}.")
 

@@ -48,12 +48,14 @@ def read_system(root: Path, environment: Mapping[str, str]) -> GpuFacts:
 
 
 def list_gpus(facts: GpuFacts, installed: Sequence[Framework]) -> tuple[Gpu, ...]:
-    """Returns the GPUs that CUDA shows, as the driver describes them; where it names none, those of a framework.
+    """Returns the GPUs that frameworks can see, as the driver describes them if it does.
 
     Args:
         facts: Of the machine.
-        installed: Frameworks that were asked.
+        installed: Frameworks that were asked; none: what CUDA shows.
     """
+    if installed and not any(one.gpus for one in installed):
+        return ()
     visible = choose_visible(read_gpus(), facts.cuda_visible_devices)
     return visible or next((tuple(Gpu(name=name) for name in one.gpus) for one in installed if one.gpus), ())
 

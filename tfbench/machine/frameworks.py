@@ -76,6 +76,7 @@ def ask(backend: BackendName) -> Framework:
 
 
 def _last_words(log: str) -> str:
-    """Returns the last message on GPUs, without its time and place in the framework's source."""
-    found = [line for line in log.splitlines() if "GPU" in line or "CUDA" in line.upper()]
+    """Returns the last message on GPUs, without its time and place in the framework's source; no line of code."""
+    lines = [line for line in log.splitlines() if line[:1].strip()]
+    found = [line for line in lines if "GPU" in line or "CUDA" in line.upper()]
     return (found[-1].partition("] ")[2].strip() or found[-1].strip()) if found else ""

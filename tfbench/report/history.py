@@ -10,7 +10,7 @@ from tfbench.report.table import Column, Section, Table, facts
 from tfbench.wording import count, cut
 
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
-_RECIPE_CHARACTERS, _ARMS_CHARACTERS = 20, 40
+_RECIPE_CHARACTERS, _ARMS_CHARACTERS = 24, 40
 _COLUMNS = (
     Column("made", "made", align="left"),
     Column("kind", "kind", align="left", rank=1),

@@ -182,6 +182,12 @@ def test_a_full_disk_behind_stdout_is_said_in_one_line(arguments: tuple[str, ...
     assert (done.returncode, done.stderr) == (2, message)
 
 
+def test_the_script_for_a_shell_is_no_error() -> None:
+    asks = os.environ | {"_TFBENCH_COMPLETE": "zsh_source"}
+    done = subprocess.run([sys.executable, "-m", "tfbench"], env=asks, capture_output=True)
+    assert (done.returncode, done.stderr, b"compdef" in done.stdout) == (0, b"", True)
+
+
 @pytest.mark.parametrize("arguments", [("list",), ("--version",), ("run", "--help"), ("runs", "1111")])
 def test_a_reader_that_has_seen_enough_is_no_error(arguments: tuple[str, ...], in_tmp_path: Path) -> None:
     result = build_result()

@@ -1,5 +1,6 @@
 """`tfbench sweep`: what it plans, what it makes, what it shows, and what it refuses."""
 
+import dataclasses
 import json
 import re
 import warnings
@@ -15,6 +16,9 @@ from tfbench.analysis.comparison.comparison import compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import Notice
 from tfbench.records.sweep import Arm
+from tfbench.report.sweep.sweep import taste_lines
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps import plan
 
 Cli = Callable[..., Any]
@@ -66,6 +70,11 @@ def test_quick_needs_nothing_and_says_what_it_is(
     assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
     assert "  tfbench sweep --quick --repeats 3 --seconds 5" in done.stdout.splitlines()
+    (path,) = Path("mlruns/sweeps").glob("*.jsonl")
+    quick, _ = read_sweep(Store(Path("mlruns")), path.stem)
+    planned = dataclasses.replace(quick, argv=("sweep", "x", "--plan", "plan.json", "--seconds", "1"))
+    assert taste_lines(planned, 80)[-1] == "  tfbench sweep x --seconds 5 --repeats 3"
+    assert "tfbench" not in " ".join(taste_lines(dataclasses.replace(quick, argv=()), 80))  # it came from Python
 
 
 def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:

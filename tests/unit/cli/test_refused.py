@@ -74,7 +74,7 @@ REFUSED = {
     "compare --all --recipe other": "no runs to compare.",
     "report --sweep @last -o nowhere/r.html --no-mlflow": "nowhere/r.html: cannot be written: No such file",
     "report --sweep @last -o page.html": "page.html: is there already. Use --force to overwrite it, or -o for another",
-    "report --sweep @last -o mlruns": "mlruns: is there already.",
+    "report --sweep @last -o mlruns": "mlruns: is a folder. Name a file.",
     "init mine.txt": "mine.txt: a recipe's name ends in .toml.",
     "init there.toml": "there.toml: is there already. Use --force",
     "init new.toml --model mpl": "unknown model 'mpl'. Did you mean 'mlp'?",

@@ -118,6 +118,7 @@ def test_a_report_is_read_with_the_last_words_on_gpus(monkeypatch: pytest.Monkey
     stderr = (
         "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
         "W0000 00:00:1.5  7 gpu_device.cc:2342] Cannot dlopen some GPU libraries.\n"
+        "  return torch._C._cuda_getDeviceCount() > 0\n"
     )
     found = report(monkeypatch, "noise\n" + json.dumps(to_plain(TENSORFLOW)) + "\n", stderr)
     assert found == dataclasses.replace(TENSORFLOW, words="Cannot dlopen some GPU libraries.")
@@ -128,12 +129,13 @@ def test_a_child_that_crashed_is_a_problem_with_its_last_words(monkeypatch: pyte
     assert found == Framework(name="tensorflow", problem="ImportError: libfoo")
 
 
-def test_gpus_are_those_of_the_driver_that_cuda_shows_or_else_of_a_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_those_that_frameworks_see_in_the_words_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = dataclasses.replace(TENSORFLOW, gpus=("MI300",))
     assert [gpu.name for gpu in list_gpus(GpuFacts(), [TENSORFLOW, seen])] == ["MI300"]
     monkeypatch.setattr(devices, "read_gpus", lambda: (Gpu(name="First"), Gpu(name="Second")))
     for text, names in ((None, ["First", "Second"]), ("1", ["Second"]), ("-1", [])):
         assert [gpu.name for gpu in list_gpus(GpuFacts(cuda_visible_devices=text), [])] == names
+    assert list_gpus(GpuFacts(), [TENSORFLOW]) == ()  # which the driver has, and no framework sees
 
 
 @pytest.mark.parametrize("node", ["nvidia0", "dxg", "kfd"])

@@ -18,6 +18,7 @@ from tfbench.backends.tensorflow import (
 )
 from tfbench.backends.tensorflow.device_watch import DeviceWatch
 from tfbench.backends.tensorflow.step_calls import ProfiledBatches, StepCalls
+from tfbench.machine import gpus
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Placement, ReplicaCheck
 
@@ -98,6 +99,7 @@ class TensorFlow(Backend):
         from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
 
         runs_eagerly = model.run_eagerly or tf.config.functions_run_eagerly()
+        visible = tuple(device.name for device in tf.config.get_visible_devices("GPU"))
         return {
             "compiler": "eager" if runs_eagerly else "xla" if model.jit_compile else "graph",
             "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
@@ -105,7 +107,8 @@ class TensorFlow(Backend):
             "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
             "deterministic": is_op_determinism_enabled(),
             "soft_device_placement": tf.config.get_soft_device_placement(),
-            "visible_gpus": tuple(device.name for device in tf.config.get_visible_devices("GPU")),
+            "visible_gpus": visible,
+            "gpu_addresses": gpus.find_addresses(visible),  # others are hidden from TensorFlow alone, not from CUDA
             "xla_flags": " ".join(filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))),
             "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
         }

@@ -79,14 +79,19 @@ def taste_lines(plan: SweepPlan, width: int) -> list[str]:
     if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_arms(plan):
         return []
     on = ", synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
-    told = f"Quick look only ({seconds:g} s per run{on}). Before you decide,"
+    told = f"Quick look only ({seconds:g} s per run{on})."
     words = list(plan.argv)
+    if not words:  # it was asked for from Python
+        return wrap(f"{told} Before you decide, make more rounds of longer runs.", width)
+    if "--plan" in words:
+        place = words.index("--plan")
+        del words[place : place + 2]
     for option, value in (("--repeats", max(plan.num_rounds, _JUDGED_ROUNDS)), ("--seconds", _LONG_SECONDS)):
         if option in words:
             words[words.index(option) + 1] = str(value)
         else:
             words += [option, str(value)]
-    return [*wrap(f"{told} run:", width), f"  {command_line(*words)}"]
+    return [*wrap(f"{told} Before you decide, run:", width), f"  {command_line(*words)}"]
 
 
 def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:
