@@ -77,12 +77,12 @@ def test_each_thing_that_is_asked_for_gets_a_process_of_its_own(tfbench: Cli, pr
 
 def test_options_reach_the_measuring_process(tfbench: Cli, profiles: Profiles) -> None:
     arguments = ("--seconds", "1.5m", "--global-batch-size", "8", "--devices", "cpu:0", "--strategy", "one_device")
-    assert profile(tfbench, *arguments, "--run-timeout", "5m", "--memory-limit", "1GiB").exit_code == 0
+    assert profile(tfbench, *arguments, "--run-timeout", "1.5h", "--memory-limit", "512MiB").exit_code == 0
     (request,) = profiles.requests
     assert request.profile == ProfileRequest(kind="step", seconds=90.0)
     assert request.name == "mnist_mlp-1000x1000-b8-one_device-cpu:0-profile"
     assert request.recipe.training.global_batch_size == 8
-    assert profiles.limits == [RunLimits(timeout_seconds=300.0, memory_bytes=2**30)]
+    assert profiles.limits == [RunLimits(timeout_seconds=5400.0, memory_bytes=2**29)]
     profile(tfbench)
     assert [request.profile for request in profiles.requests[1:]] == [ProfileRequest(kind="step", seconds=20.0)]
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from journals import begin_elsewhere, build_sized_result, hold, write_journal
+from journals import build_sized_result, hold, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench import api
 from tfbench.records.sweep import list_cells
-from tfbench.store import liveness
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -59,10 +58,6 @@ def read(done: Any) -> list[dict[str, Any]]:
     assert document["format_version"] == 1
     entries: list[dict[str, Any]] = document["runs"]
     return entries
-
-
-def statuses(tfbench: Cli) -> dict[str, str]:
-    return {entry["id"]: entry["status"] for entry in read(tfbench("runs", "--format", "json"))}
 
 
 def test_what_one_command_made_is_one_entry(tfbench: Cli, store: Store) -> None:
@@ -150,15 +145,6 @@ def test_one_run_has_the_status_that_it_has_in_the_list(tfbench: Cli, store: Sto
     assert "tfbench recover" not in going_on and "--resume" not in going_on
     for run_id, status in (("6666", "KILLED"), ("7777", "RUNNING")):
         assert json.loads(tfbench("runs", run_id, "--format", "json").stdout)["status"] == status
-
-
-def test_a_run_on_another_host_is_under_way_until_it_was_silent_for_long(
-    tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_run(store, 12, created=OLD, tags={}, without=("exit", "finished"), at=begin_elsewhere)
-    assert statuses(tfbench)["c" * 32] == "RUNNING"
-    monkeypatch.setattr(liveness, "SILENT_SECONDS", 0.0)
-    assert statuses(tfbench)["c" * 32] == "KILLED"
 
 
 def test_a_run_that_failed_before_its_model_was_built_has_a_head(tfbench: Cli, store: Store) -> None:

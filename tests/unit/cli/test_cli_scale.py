@@ -10,12 +10,11 @@ import pytest
 from searches import PlantedRuns
 from tfbench.errors import DeviceError
 from tfbench.machine import devices
-from tfbench.records.scaling import find_scaling_arms, replica_arms
+from tfbench.records.scaling import find_scaling_arms
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps import plan
-from tfbench.sweeps.arguments import parse_replicas
 from tfbench.sweeps.plan import choose_kind
 
 Cli = Callable[..., Any]
@@ -112,10 +111,3 @@ def test_each_mode_has_an_arm_at_each_number_of_devices(
 def test_more_gpus_than_there_are_are_refused(asked: str | None, num_gpus: int, found: str) -> None:
     with pytest.raises(DeviceError, match=f"--replicas: TensorFlow sees {found}. Received: 4. `tfbench devices` says"):
         choose_kind(asked, (1, 2, 4), num_gpus)
-
-
-def test_one_replica_is_always_among_those_that_are_measured_on_gpus_if_there_are_any() -> None:
-    assert [choose_kind(kind, (1, 2), 2) for kind in (None, "cpu", "gpu")] == ["gpu", "cpu", "gpu"]
-    assert choose_kind(None, (1, 2), 0) == "cpu"
-    assert [parse_replicas(text) for text in ("4,2", "1,2,2", " 8 ")] == [(1, 2, 4), (1, 2), (1, 8)]
-    assert [arm.label for arm in replica_arms("gpu", (1, 2))] == ["one_device gpu:0", "mirrored gpu:0,gpu:1"]

@@ -156,17 +156,6 @@ def test_a_sweep_that_was_interrupted_goes_on(
     assert len(runs.requests) == 6
 
 
-def test_one_that_goes_on_elsewhere_and_makes_no_run_has_failed(
-    tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = fake(lambda batch, strategy: "STOPPED" if len(runs.requests) == 2 else None)
-    assert tfbench(*SWEEP, "--time-budget", "1m").exit_code == 130
-    monkeypatch.setattr("platform.node", lambda: "elsewhere")
-    monkeypatch.setattr("tfbench.records.sweep._START_SECONDS", 3600.0)  # so that none fits into a minute
-    runs = fake()
-    assert (tfbench("sweep", "--resume", "@last").exit_code, runs.requests) == (1, [])
-
-
 def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
     tfbench: Cli, fake: Callable[..., PlantedRuns]
 ) -> None:

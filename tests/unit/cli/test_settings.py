@@ -53,13 +53,8 @@ def test_the_settings_reach_the_run_unless_a_variable_or_an_option_is_given(
     ("text", "words"),
     [
         ('stor = "x"', "stor: unknown key. Did you mean 'store'?"),
-        ("store = 3", "store: must be a valid string. Received: 3."),
-        ("price_per_hour = -1", "price_per_hour: must be greater than 0"),
         ("store = ", "is not valid TOML: Invalid value"),
         (b"\xff", "is not UTF-8 text."),
-        ("[machines.big]\nprice = 1", "machines.big.price: unknown key. Did you mean 'price_per_hour'?"),
-        ("[machines.big]\nprice_per_hour = 0", "machines.big.price_per_hour: must be greater than 0"),
-        ("[machines]\nbig = 3", "machines.big: must be a table"),
         ("[machines.big]", "machines.big.price_per_hour: missing."),
     ],
 )

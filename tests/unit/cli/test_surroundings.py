@@ -126,10 +126,8 @@ def test_a_home_that_is_none_stops_no_command_and_is_not_made(
     ("kind", "line"),
     [
         ("NoSuchOption", "list --no-such-option --format json"),
-        ("UsageError", "compare --format=json"),
         ("UnknownNameError", "runs no_such_run --format json"),
         ("RecipeError", "show mnist_mlp --set training.epochs=0 --format json"),
-        ("TrackingError", f"recover --store {__file__} --format=json"),
     ],
 )
 def test_an_error_is_the_one_document_where_one_was_asked_for(tfbench: Cli, kind: str, line: str) -> None:

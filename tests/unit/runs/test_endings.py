@@ -20,7 +20,6 @@ def end(returncode: int, *, stopped_by: str = "", **result: object) -> RunExit:
     ("returncode", "told", "status", "reason"),
     [
         # A journal that says "finished" is right however the process ended, and whatever it was told.
-        (0, {"stage": "finished"}, "FINISHED", ""),
         (-signal.SIGABRT, {"stage": "finished"}, "FINISHED", ""),
         (0, {"stage": "finished", "stopped_by": "timed out"}, "FINISHED", ""),
         # Why it was stopped counts more than an error of its own.
@@ -30,7 +29,6 @@ def end(returncode: int, *, stopped_by: str = "", **result: object) -> RunExit:
         (1, {"error": ERROR}, "FAILED", "out of memory: no memory left"),  # as TensorFlow's allocators raise it
         # A process that left no word is described by its exit.
         (-signal.SIGKILL, {}, "KILLED", f"{PROCESS} was killed by SIGKILL; the system does this when memory runs out"),
-        (-signal.SIGTERM, {}, "KILLED", f"{PROCESS} was killed by SIGTERM"),
         (-signal.SIGSEGV, {}, "FAILED", f"{PROCESS} crashed with SIGSEGV. last words"),
         (7, {}, "FAILED", f"{PROCESS} ended with exit code 7. last words"),
     ],

@@ -90,13 +90,6 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     assert [state.seconds for state in states] == sorted(state.seconds for state in states)
 
 
-def test_where_there_is_nothing_to_see_no_thread_is_started(journal: Journal, tmp_path: Path) -> None:
-    watch = started(journal, tmp_path)
-    assert watch._thread is None
-    watch.close()
-    assert count_looks(journal.path) == 0
-
-
 def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.journal import files_folder, read_records, replay
 from tfbench.records.profile import Profile, ProfileRequest
-from tfbench.records.run import RunResult, Summary
+from tfbench.records.run import RunResult
 from tfbench.report.profile.console import ProfileConsole
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.requests import profile_request
@@ -31,12 +31,8 @@ from tfbench.tracking.run_files import list_files, write_files
 TRAINED = build_sized_result(0)
 
 
-def summary_of(result: RunResult) -> Summary:
-    return summarize_run(result)
-
-
 def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:
-    metrics = summary_of(build_profile_run()).metrics
+    metrics = summarize_run(build_profile_run()).metrics
     found = {name.partition("/")[2]: value for name, value in metrics.items() if name in PROFILE_METRICS}
     assert found == pytest.approx(
         {
@@ -55,19 +51,19 @@ def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:
     assert metrics["num_parameters"] == 1000
     assert None not in metrics.values()
     ended = build_profile_run(profile=Profile(), exit=KILLED)  # before its first round
-    assert not summary_of(ended).metrics.keys() & PROFILE_METRICS.keys()
-    assert "Profile of a step, no training.\n" in fields.describe(ended, summary_of(ended))
+    assert not summarize_run(ended).metrics.keys() & PROFILE_METRICS.keys()
+    assert "Profile of a step, no training.\n" in fields.describe(ended, summarize_run(ended))
 
 
 def test_a_profile_is_cautioned_of_the_machine_and_not_of_a_training() -> None:
     recipe = build_recipe(measurement={"steps": 5, "clock": "step"}, recipe={"not_meant_for": ["cpu"]})
     assert find_early_cautions(build_result(request=build_request(recipe=recipe))) != ()
     quiet = build_profile_run(build_profile_request(recipe=recipe))
-    assert find_early_cautions(quiet) == summary_of(quiet).cautions == ()
+    assert find_early_cautions(quiet) == summarize_run(quiet).cautions == ()
     missing = build_profile_run(placement=build_placement(unused_gpu="no driver"), notes=("data was scarce",))
     assert find_early_cautions(missing) == ("no driver",)
-    assert set(summary_of(missing).cautions) == {"no driver", "data was scarce"}
-    (busy,) = summary_of(build_profile_run(usage=build_usage(busy_cpu_seconds=28.0))).cautions
+    assert set(summarize_run(missing).cautions) == {"no driver", "data was scarce"}
+    (busy,) = summarize_run(build_profile_run(usage=build_usage(busy_cpu_seconds=28.0))).cautions
     assert busy.startswith("Other processes used ")
 
 
@@ -81,7 +77,7 @@ def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_
     (kept / "bench.xplane.pb").write_bytes(b"trace")
     folder = tmp_path / "artifacts"
     folder.mkdir()
-    write_files(result, summary_of(result), journal, folder)
+    write_files(result, summarize_run(result), journal, folder)
     assert (folder / "trace/plugins/profile/2026_01_01/bench.xplane.pb").read_bytes() == b"trace"
     assert json.loads((folder / "result.json").read_text())["step"]["bottleneck"]["name"] == "backward of pool"
     assert (folder / "profile.png").read_bytes()[:4] == b"\x89PNG"
@@ -92,7 +88,7 @@ def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_
     }
     again = tmp_path / "again"
     again.mkdir()
-    write_files(result, summary_of(result), journal, again)  # as `recover --all` does
+    write_files(result, summarize_run(result), journal, again)  # as `recover --all` does
     assert (again / "profile.png").is_file()
 
 
@@ -180,7 +176,7 @@ def show(result: RunResult, *, terminal: bool = False) -> str:
     progress.advance_profile(console, time_=106.0)
     progress.advance_profile(console, time_=125.0)
     console.finish(
-        result, summary_of(result), None, "/mlruns/journals/x.jsonl", ["/mlruns/journals/x.files/profile.png"]
+        result, summarize_run(result), None, "/mlruns/journals/x.jsonl", ["/mlruns/journals/x.files/profile.png"]
     )
     return stream.getvalue()
 
@@ -199,7 +195,7 @@ def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
     (tmp_path / "a b.files" / "trace").mkdir(parents=True)
     stream = io.StringIO()
     console = ProfileConsole(quiet_stdout=False, console=Console(file=stream, width=200))
-    console.finish(result, summary_of(result), None, str(tmp_path / "a b.jsonl"))
+    console.finish(result, summarize_run(result), None, str(tmp_path / "a b.jsonl"))
     text = stream.getvalue()
     assert "\ndense " in text
     assert f"\n  tensorboard --logdir '{tmp_path}/a b.files/trace'\n" in text

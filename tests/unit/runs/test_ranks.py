@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tfbench.errors import RecipeError
-from tfbench.runs.launchers.ranks import GivenRank, expand_nodes, find_rank
+from tfbench.runs.launchers.ranks import GivenRank, find_rank
 
 SLURM = {
     "SLURM_JOB_ID": "70",
@@ -30,29 +30,10 @@ def find(
     return (member.index, number, ",".join(member.addresses)) if member else (0, number, "")
 
 
-@pytest.mark.parametrize(
-    ("text", "nodes"),
-    [
-        ("vm", ("vm",)),
-        ("a,b2", ("a", "b2")),
-        ("node[1-3,7]", ("node1", "node2", "node3", "node7")),
-        ("n[08-11]", ("n08", "n09", "n10", "n11")),
-        ("a[1-2]-b[0,3],c.example.org", ("a1-b0", "a1-b3", "a2-b0", "a2-b3", "c.example.org")),
-    ],
-)
-def test_nodes_in_slurms_short_form_are_written_out(text: str, nodes: tuple[str, ...]) -> None:
-    assert expand_nodes(text) == nodes
-
-
-@pytest.mark.parametrize("text", ["", "node[1-", "node[a-b]", "node[1-2"])
-def test_what_is_no_list_of_nodes_is_refused(text: str) -> None:
-    with pytest.raises(RecipeError, match="SLURM_STEP_NODELIST: is no list of nodes"):
-        expand_nodes(text)
-
-
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
 POD = {"JOB_COMPLETION_INDEX": "3"}
 EVEN = SLURM | {"SLURM_STEP_NODELIST": "a[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
+NODES = SLURM | {"SLURM_STEP_NODELIST": "a[1-2]-b[0],b2,c.example.org"}
 ALONE = SLURM | {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}  # a shell in a step
 MPI_OF_SLURM = SLURM | {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"} | OPEN_MPI  # started once a node
 BY_HAND = {"coordinator": "a", "num_workers": 2, "worker_index": 1}
@@ -66,6 +47,7 @@ CHIEF = {"cluster": {"chief": ["c:1"], "worker": ["a:2"]}, "task": {"type": "wor
         ({}, None, {"workers": 2}, (0, 2, "")),
         ({}, None, BY_HAND, (1, 2, "a:61439")),
         (SLURM, None, {}, (2, 4, "node03:61888,node04:61888,node05:61888,node9:61888")),
+        (NODES, None, {}, (2, 4, "a1-b0:61888,a2-b0:61888,b2:61888,c.example.org:61888")),
         (EVEN, None, {"backend": "tensorflow"}, (2, 4, "a1:61888,a1:61889,a2:61888,a2:61889")),
         (ALONE, None, {"coordinator": "a:5", "num_workers": 2, "worker_index": 1}, (1, 2, "a:5")),
         (ALONE, None, {"workers": 2}, (0, 2, "")),
@@ -124,6 +106,10 @@ def test_a_tf_config_that_is_none_says_what_is_expected(text: str) -> None:
             "TensorFlow needs the address of each worker, and Slurm says one",
         ),
         (SLURM, None, {"workers": 2}, "would be started by each of 4 processes of Slurm"),
+        *[
+            (SLURM | {"SLURM_STEP_NODELIST": text}, None, {}, "SLURM_STEP_NODELIST: is no list of nodes")
+            for text in ("node[1-", "node[a-b]", "node[1-2")
+        ],
         ({}, None, {"workers": 2, "coordinator": "a:1"}, "Use one or the other"),
         ({}, 4, {"workers": 2}, "--workers: 2, and distribution.num_workers of the recipe: 4"),
         (SLURM, 2, {}, "the number of processes by Slurm: 4, and distribution.num_workers of the recipe: 2"),
@@ -131,7 +117,6 @@ def test_a_tf_config_that_is_none_says_what_is_expected(text: str) -> None:
         (SLURM, None, {"worker_index": 3}, "--worker-index: 3, and the number by Slurm: 2"),
         ({}, 2, {"coordinator": "a:1", "worker_index": 2}, "must be from 0 to 1, of 2 workers. Received: 2"),
         ({}, 3, {"coordinator": "a,b", "worker_index": 1}, "the number of addresses in --coordinator: 2, and distr"),
-        ({}, 2, {"coordinator": "a:1", "worker_index": 1, "backend": "tensorflow"}, "needs the address of each worker"),
         ({}, 2, {"coordinator": "a b", "worker_index": 1}, "--coordinator: must be HOST:PORT"),
     ],
 )

@@ -18,7 +18,6 @@ from tfbench.report.table import text as text_of
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
 from tfbench.runs.repeats import RepeatPlan, Repeats, repeat_run
-from tfbench.runs.series import make_runs
 from tfbench.store.store import Store
 from tfbench.wording import format_share
 
@@ -136,15 +135,6 @@ def test_a_request_to_stop_ends_the_repeats_and_those_done_are_shown(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_signal_while_the_next_run_is_chosen_ends_the_series_before_it() -> None:
-    def next_run(done: Any) -> Any:
-        signal.raise_signal(signal.SIGINT)
-        return build_request(), ""
-
-    series = make_runs(next_run, lambda request, label: pytest.fail("it was to be stopped"))
-    assert (series.was_interrupted, series.runs) == (True, ())
-
-
 def test_the_figures_stand_in_a_table_with_one_unit_a_row() -> None:
     metrics: dict[str, Callable[[int], float | None]] = {
         "step_time_median_seconds": lambda number: 0.0095 + number / 2000,
@@ -246,34 +236,3 @@ def test_each_repeat_is_a_line_and_the_last_is_shown_as_a_run_alone_is(
     full = "\n".join(lines[6 : next(place for place, line in enumerate(lines) if line.startswith("Repeats: "))])
     assert "FINISHED" in full and f"  Journal     mlruns/journals/{ids[2]}" in full
     assert ids[0] not in full and ids[1] not in full
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--repeats", "0"], "Invalid value for '--repeats'"),
-        (["--repeats", "1.5"], "'1.5' is not a valid integer"),
-        (["--until-precise", "200%"], "more than 0 and at most 0.99, such as 2% or 0.02. Received: 200%"),
-        (["--until-precise", "much"], "Received: much"),
-        (
-            ["--until-precise", "2%", "--max-repeats", "2"],
-            "--max-repeats: must be 3 or more, which are made in any case",
-        ),
-        (["--until-precise", "2%", "--repeats", "30"], "--max-repeats: must be 30 or more, which are made in any case"),
-        (["--max-repeats", "5"], "--max-repeats limits --until-precise, which is not there."),
-        (["--vary-seed"], "--vary-seed needs --repeats or --until-precise"),
-        (["--verbose", "--quiet"], "--verbose shows all there is: leave --quiet out."),
-    ],
-)
-def test_impossible_repeats_are_refused(
-    tfbench: Callable[..., Any], in_tmp_path: Path, arguments: list[str], message: str
-) -> None:
-    done = tfbench("run", "sine_lstm", *arguments)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert message in done.stderr and done.stderr.count("Error: ") == 1
-    assert list(in_tmp_path.iterdir()) == []
-    resumed = tfbench("run", "--resume", "@last", "--repeats", "3")
-    assert (resumed.exit_code, "--resume goes on with one run as it was: leave --repeats out." in resumed.stderr) == (
-        2,
-        True,
-    )

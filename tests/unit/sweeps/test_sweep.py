@@ -192,9 +192,7 @@ def test_lines_of_a_sweep_that_cannot_be_read_are_counted_on_the_command_line(
     ("old", "new", "problem"),
     [
         (None, "", ""),
-        (None, "{}\n", ""),
         (None, '{"kind":"plan","format_version":2,"plan":{}}\n', ""),
-        (None, "no json\n", ""),
         ('"training":{', '"training":7,"sweep":{', r"training: must be a table. Received: 7"),
         ('"num_rounds":2', '"num_rounds":999999999', r"plan.num_rounds: .* less than or equal to 1000"),
     ],
