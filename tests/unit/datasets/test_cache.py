@@ -1,6 +1,5 @@
 """Decoded samples that are kept: the bytes that decoding gives, or none."""
 
-import gzip
 import hashlib
 import os
 import shutil
@@ -13,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.io
-import tensorflow as tf
-import tensorflow_datasets
 
+import data_files
 from tfbench.datasets import svhn
 from tfbench.datasets.sources import cache, mnist_files, tfds
 from tfbench.datasets.sources import svhn as svhn_source
@@ -52,31 +50,12 @@ def images_of(seed: int) -> dict[str, tuple[Any, Any]]:
 
 
 def write_idx(data: Path, *, packed: bool = True, seed: int = 0) -> None:
-    data.mkdir(parents=True, exist_ok=True)
-    for key, names in mnist_files.IDX_FILES.items():
-        for name, array in zip(names, images_of(seed)[key], strict=True):
-            contents = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
-            (data / f"{name}.gz" if packed else data / name).write_bytes(
-                gzip.compress(contents, mtime=0) if packed else contents
-            )
+    data_files.write_idx(data, mnist_files.IDX_FILES, images_of(seed), packed=packed)
 
 
 def write_tfds(data: Path, *, seed: int = 0) -> None:
-    tensorflow_datasets.disable_progress_bar()
-    features = tensorflow_datasets.features
-    tensorflow_datasets.dataset_builders.store_as_tfds_dataset(
-        "tiny",
-        "1.0.0",
-        features=features.FeaturesDict(
-            {"image": features.Image(shape=(6, 5, 1)), "label": features.ClassLabel(num_classes=10)}
-        ),
-        split_datasets={
-            split: tf.data.Dataset.from_tensor_slices({"image": images[..., None], "label": labels})
-            for split, (images, labels) in images_of(seed).items()
-        },
-        data_dir=str(data),
-        disable_shuffling=True,
-    )
+    samples = {split: (images[..., None], labels) for split, (images, labels) in images_of(seed).items()}
+    data_files.write_tfds(data, samples)
 
 
 def write_mat(data: Path) -> None:

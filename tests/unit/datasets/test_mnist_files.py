@@ -1,29 +1,24 @@
 """MNIST in its publisher's files, and in Keras's."""
 
 import dataclasses
-import gzip
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from data_files import Samples, encode_idx, write_idx
 from tfbench.datasets import mnist
 from tfbench.datasets.sources import mnist_files
+from tfbench.datasets.sources.mnist_files import IDX_FILES
 from tfbench.errors import DatasetError
 
 COUNTS = {"train": 60_000, "test": 10_000}
-IMAGES, LABELS = mnist_files.IDX_FILES["train"]
-
-
-def encode(array: npt.NDArray[np.uint8]) -> bytes:
-    """Returns an IDX file: two zeros, the type, the number of sizes, the sizes, the values."""
-    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+IMAGES, LABELS = IDX_FILES["train"]
 
 
 @pytest.fixture(scope="module")
-def arrays() -> dict[str, tuple[Any, Any]]:
+def arrays() -> Samples:
     rng = np.random.default_rng(0)
     return {
         key: (rng.integers(0, 256, (count, 28, 28), np.uint8), rng.integers(0, 10, count, np.uint8))
@@ -31,24 +26,20 @@ def arrays() -> dict[str, tuple[Any, Any]]:
     }
 
 
-def write_idx(folder: Path, arrays: dict[str, tuple[Any, Any]], *, packed: bool = False, point: bool = False) -> None:
-    for key, names in mnist_files.IDX_FILES.items():
-        for name, array in zip(names, arrays[key], strict=True):
-            path = folder / (name.replace("-idx", ".idx") if point else name)
-            data = encode(array)
-            path.write_bytes(data)
-            if packed:
-                path.rename(f"{path}.gz")
-                Path(f"{path}.gz").write_bytes(gzip.compress(data, 1))
+def write_npz(path: Path, arrays: Samples) -> None:
+    named = {f"{kind}_{key}": array for key, pair in arrays.items() for kind, array in zip("xy", pair, strict=True)}
+    np.savez(path, **named)
 
 
 @pytest.mark.parametrize("form", ["plain", "packed", "with a point", "npz"])
-def test_its_samples_are_those_in_the_files(tmp_path: Path, arrays: dict[str, tuple[Any, Any]], form: str) -> None:
+def test_its_samples_are_those_in_the_files(tmp_path: Path, arrays: Samples, form: str) -> None:
     if form == "npz":
-        named = {f"{kind}_{key}": array for key, pair in arrays.items() for kind, array in zip("xy", pair, strict=True)}
-        np.savez(tmp_path / mnist_files.NPZ_FILE, **named)
+        write_npz(tmp_path / mnist_files.NPZ_FILE, arrays)
     else:
-        write_idx(tmp_path, arrays, packed=form == "packed", point=form == "with a point")
+        write_idx(tmp_path, IDX_FILES, arrays, packed=form == "packed")
+    if form == "with a point":
+        for path in tmp_path.iterdir():
+            path.rename(tmp_path / path.name.replace("-idx", ".idx"))
     splits = mnist.load_splits(mnist.Config(), str(tmp_path))
     for split, key in ((splits.train, "train"), (splits.validation, "test")):
         images, labels = arrays[key]
@@ -65,21 +56,19 @@ def test_its_samples_are_those_in_the_files(tmp_path: Path, arrays: dict[str, tu
         (IMAGES, lambda data: data[:2] + b"\x0d" + data[3:], "cannot be read as an IDX file of bytes (it does not"),
         (
             IMAGES,
-            lambda data: encode(np.zeros((5, 28, 28), np.uint8)),
+            lambda data: encode_idx(np.zeros((5, 28, 28), np.uint8)),
             "split train: found 5 inputs, but 60000 targets",
         ),
         (
             LABELS,
-            lambda data: encode(np.full(60_000, 10, np.uint8)),
+            lambda data: encode_idx(np.full(60_000, 10, np.uint8)),
             "split train: expected labels 0 to 9, found 10 to",
         ),
         (mnist_files.NPZ_FILE, lambda data: b"no archive", "mnist.npz: cannot be read as Keras's MNIST"),
     ],
 )
-def test_a_damaged_file_is_named(
-    tmp_path: Path, arrays: dict[str, tuple[Any, Any]], name: str, contents: Any, message: str
-) -> None:
-    write_idx(tmp_path, arrays)
+def test_a_damaged_file_is_named(tmp_path: Path, arrays: Samples, name: str, contents: Any, message: str) -> None:
+    write_idx(tmp_path, IDX_FILES, arrays)
     path = tmp_path / name
     path.write_bytes(contents(path.read_bytes() if path.exists() else b""))
     with pytest.raises(DatasetError) as caught:
@@ -96,14 +85,11 @@ def test_a_file_damaged_anywhere_is_named_with_its_remedy(tmp_path: Path, form: 
         for key, size in (("train", 3), ("test", 2))
     }
     if form == "packed":
-        write_idx(tmp_path, small, packed=True)
-        path = tmp_path / f"{mnist_files.IDX_FILES['train'][0]}.gz"
+        write_idx(tmp_path, IDX_FILES, small, packed=True)
+        path = tmp_path / f"{IDX_FILES['train'][0]}.gz"
     else:
         path = tmp_path / mnist_files.NPZ_FILE
-        np.savez(
-            path,
-            **{f"{kind}_{key}": array for key, pair in small.items() for kind, array in zip("xy", pair, strict=True)},
-        )
+        write_npz(path, small)
     whole = path.read_bytes()
     spec = dataclasses.replace(mnist.describe(mnist.Config()), train_samples=3, validation_samples=2)
     for start in range(20, len(whole), len(whole) // 20):
@@ -117,8 +103,8 @@ def test_a_file_damaged_anywhere_is_named_with_its_remedy(tmp_path: Path, form: 
                 assert str(tmp_path) in str(error) and "etch it again." in str(error)
 
 
-def test_a_folder_without_all_of_them_is_left_to_others(tmp_path: Path, arrays: dict[str, tuple[Any, Any]]) -> None:
-    write_idx(tmp_path, arrays)
-    (tmp_path / mnist_files.IDX_FILES["test"][1]).unlink()
+def test_a_folder_without_all_of_them_is_left_to_others(tmp_path: Path, arrays: Samples) -> None:
+    write_idx(tmp_path, IDX_FILES, arrays)
+    (tmp_path / IDX_FILES["test"][1]).unlink()
     assert mnist_files.load(str(tmp_path)) is None
     assert mnist_files.load(None) is None

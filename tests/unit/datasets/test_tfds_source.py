@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_datasets
 
+from data_files import write_tfds
 from tfbench.datasets.sources import tfds
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -29,23 +28,12 @@ SPEC: dict[str, Any] = {
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of tfds's with "tiny": 6 + 3 images, all one number, ten times their place; labels 0, 1, 0, 1 ..."""
 
-    def build_split(count: int) -> Any:
+    def samples(count: int) -> tuple[Any, Any]:
         images = 10 * np.arange(count, dtype=np.uint8)[:, None, None, None] * np.ones((1, 4, 4, 3), np.uint8)
-        return tf.data.Dataset.from_tensor_slices({"image": images, "label": np.arange(count) % 2})
+        return images, np.arange(count) % 2
 
-    tensorflow_datasets.disable_progress_bar()
     folder = tmp_path_factory.mktemp("tfds")
-    features = tensorflow_datasets.features
-    tensorflow_datasets.dataset_builders.store_as_tfds_dataset(
-        "tiny",
-        "1.0.0",
-        features=features.FeaturesDict(
-            {"image": features.Image(shape=(4, 4, 3)), "label": features.ClassLabel(num_classes=2)}
-        ),
-        split_datasets={"train": build_split(6), "test": build_split(3)},
-        data_dir=str(folder),
-        disable_shuffling=True,
-    )
+    write_tfds(folder, {"train": samples(6), "test": samples(3)})
     return folder
 
 

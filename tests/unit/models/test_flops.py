@@ -204,16 +204,6 @@ def frozen(layer: Any) -> Any:
     return layer
 
 
-def test_the_first_layer_has_no_gradient_of_its_input() -> None:
-    assert halves(build("mlp", (28, 28, 1), 10)) == (1_794_000, 784_000 + 2 * 1_010_000)
-
-
-def test_a_recurrent_layer_s_state_has_a_gradient_where_its_input_has_none() -> None:
-    inputs = 28 * 4 * 100
-    state = 28 * 100 * 100
-    assert halves(build("simple_rnn", (28, 4), None)) == (inputs + state + 100, inputs + 2 * state + 200)
-
-
 @pytest.mark.parametrize(
     ("network", "expected"),
     [

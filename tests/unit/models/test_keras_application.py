@@ -1,17 +1,13 @@
 """Architectures of keras.applications as models."""
 
 import inspect
-import itertools
-import re
 import typing
 
 import pytest
 
 from tfbench.errors import RecipeError
-from tfbench.models import keras_application
 from tfbench.models.keras_application import Architecture, Config, build_model
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.schema import find_problems
 
 
 def data(*shape: int, classes: int | None = 7) -> DatasetSpec:
@@ -37,27 +33,6 @@ def test_builds_for_the_datas_images_and_classes_and_gives_logits() -> None:
     assert (model.input_shape, model.output_shape) == ((None, 32, 32, 1), (None, 7))
     assert model.layers[-1].activation.__name__ == "linear"
     assert "rescaling" not in [layer.name for layer in model.layers]  # the data set scales
-
-
-def test_vgg16_has_the_parameters_worked_out_by_hand() -> None:
-    # 13 convolutions 3x3, then 512 -> 4096 -> 4096 -> 7 on the one cell that 32x32 leaves
-    channels = [3, 64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512]
-    convolutions = sum(9 * i * o + o for i, o in itertools.pairwise(channels))
-    dense = 512 * 4096 + 4096 + 4096 * 4096 + 4096 + 4096 * 7 + 7
-    assert build_model(Config(architecture="VGG16"), data(32, 32, 3)).count_params() == convolutions + dense
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"architecture": "ResNt50"}, r"model\.architecture: must be one of ConvNeXtBase, .*Did you mean 'ResNet50'\?"),
-        ({}, r"model\.architecture: missing\."),
-        ({"architecture": "VGG16", "weights": "imagenet"}, r"model\.weights: unknown key\."),
-    ],
-)
-def test_an_unknown_architecture_is_refused_without_keras(values: dict[str, str], message: str) -> None:
-    _, (problem,) = find_problems(keras_application.Config, values, "model")
-    assert re.search(message, problem)
 
 
 @pytest.mark.parametrize(

@@ -172,13 +172,6 @@ def test_local_connection_pads_as_a_convolution_of_keras_where_the_sides_differ(
     np.testing.assert_allclose(layer(x), expected, atol=1e-12)
 
 
-def test_local_connection_has_the_weights_of_the_local_layers_of_cuda_convnet() -> None:
-    for channels, num_kernel in ((64, 663_552), (32, 331_776)):  # 6*6 * 3*3*channels * 32
-        layer = LocallyConnected2D(32, 3, padding="same")
-        layer.build((None, 6, 6, channels))
-        assert [int(np.prod(weight.shape)) for weight in layer.weights] == [num_kernel, 1_152]
-
-
 @pytest.mark.parametrize(
     ("initializer", "variance"),
     # one position has 3*3*8 = 72 inputs and 3*3*32 = 288 outputs
@@ -290,25 +283,10 @@ def test_recurrent_convolution_adds_the_input_at_every_step(
         np.testing.assert_allclose(of_weights[index][:, :, :1, :1], gradient, atol=1e-6)
 
 
-@pytest.mark.parametrize(("recomputes", "num_convolutions"), [(True, 7), (False, 4)])
-def test_recurrent_convolution_counts_the_convolutions_that_it_runs(recomputes: bool, num_convolutions: int) -> None:
-    layer = RecurrentConvolution2D(128, recomputes_feed_forward=recomputes)
-    layer.build((None, 16, 16, 128))
-    assert layer.count_params() == 295_168  # 2 * (3*3*128*128 + 128)
-    of_one = 75_497_472  # 2 * 3*3*128*128 * 16*16
-    products = layer.forward_products((None, 16, 16, 128), (None, 16, 16, 128))
-    assert [product.flops for product in products] == [of_one] * num_convolutions
-
-
 def test_the_two_kernels_of_a_recurrent_convolution_do_not_start_alike() -> None:
     layer = RecurrentConvolution2D(4, kernel_initializer="lecun_normal")
     layer.build((None, 8, 8, 4))
     assert not np.allclose(layer.feed_forward.get_weights()[0], layer.recurrent.get_weights()[0])
-
-
-@pytest.mark.parametrize(("filters", "size"), [(128, 17), (96, 13), (8, 3), (4, 1)])
-def test_recurrent_convolution_normalises_over_an_eighth_of_its_channels_and_one(filters: int, size: int) -> None:
-    assert RecurrentConvolution2D(filters, normalization="lrn").normalize.size == size
 
 
 def test_recurrent_convolution_of_an_empty_share_is_empty() -> None:

@@ -16,8 +16,6 @@ from tfbench.cli import cli
 from tfbench.recipe import registry
 from tfbench.recipe.files import load_recipe
 from tfbench.recipe.json_schema import recipe_schema
-from tfbench.recipe.optimizers import AdamConfig
-from tfbench.schema import meanings_of
 
 RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("*.toml"))
 SCHEMA_FILE = RECIPES[0].with_name("recipe.schema.json")
@@ -127,9 +125,3 @@ def test_no_option_of_a_model_or_a_data_set_is_missing() -> None:
         for name in registry.list_names(kind):
             fields = {field.name for field in dataclasses.fields(registry.load(kind, name).Config)}
             assert set(choices[name]["properties"]) - {"name", "data"} == fields
-
-
-def test_the_meaning_of_a_field_is_the_text_below_it_or_below_that_of_the_class_above() -> None:
-    meanings = meanings_of(AdamConfig)
-    assert (meanings["name"], meanings["learning_rate"]) == ("Chooses Adam.", "Learning rate, as in Keras.")
-    assert set(meanings) == {field.name for field in dataclasses.fields(AdamConfig)}

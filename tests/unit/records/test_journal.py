@@ -15,12 +15,10 @@ from builders import (
     build_placement,
     build_recipe,
     build_request,
-    build_result,
     build_settings,
     build_span,
     build_usage,
 )
-from tfbench.analysis.run.checks import find_cautions
 from tfbench.errors import TrackingError
 from tfbench.records import journal as journal_module
 from tfbench.records.journal import (
@@ -168,12 +166,6 @@ def test_a_line_that_a_killed_writer_left_half_written_is_ended_before_the_next_
     result = replay(read_records(path))
     assert (result.num_unreadable_lines, result.notes, result.status) == (1, ("ü",), "KILLED")
     assert path.read_bytes().splitlines()[1] == torn  # nothing that was written is ever changed
-
-
-def test_a_run_says_that_a_line_of_its_journal_could_not_be_read() -> None:
-    (caution,) = [text for text in find_cautions(build_result(num_unreadable_lines=1)) if "journal" in text]
-    assert caution.startswith("1 line of the journal could not be read")
-    assert not [text for text in find_cautions(build_result()) if "journal" in text]
 
 
 @pytest.mark.parametrize(
