@@ -48,14 +48,6 @@ def test_measuring_processes_are_told_apart_by_their_run(monkeypatch: pytest.Mon
     assert usage.count_other_workers("a") == 1
 
 
-def test_the_memory_before_the_model_stands_beside_the_peak() -> None:
-    before = usage.read_memory()
-    found = UsageMeter(memory_before_model=before).finish()
-    assert found.memory_before_model_bytes == before
-    assert found.peak_memory_bytes > 0.5 * before > 10 * 2**20  # resident sizes of the same process
-    assert UsageMeter().finish().memory_before_model_bytes is None
-
-
 def test_the_peak_of_memory_is_of_the_time_measured_only() -> None:
     before = np.ones(256 * 2**20, np.uint8)
     del before

@@ -70,13 +70,6 @@ def test_two_batches_with_state_are_one_sequence_of_twice_the_length() -> None:
     np.testing.assert_allclose(states_of(model), [hidden, cell], atol=1e-6)
 
 
-def test_without_state_each_batch_starts_from_zero() -> None:
-    model, waves = build_model(stateful=False), make_waves(STEPS)
-    first, second = model(waves).numpy(), model(waves).numpy()
-    np.testing.assert_allclose(first, run_numpy(model, waves)[0], atol=1e-6)
-    np.testing.assert_array_equal(first, second)
-
-
 def test_gradients_end_where_a_batch_begins() -> None:
     import tensorflow as tf
 
@@ -231,11 +224,6 @@ def test_what_does_not_go_with_a_carried_state_is_refused(
 def test_what_is_not_evaluated_may_have_any_size() -> None:
     build_sine({}, {}, {"global_batch_size": 16}, measurement={"steps": 5})
     build_sine({"stateful": False}, {}, {"global_batch_size": 16})
-
-
-def test_a_stateful_model_that_is_only_looked_at_takes_one_sequence_at_a_time() -> None:
-    sine_lstm = registry.load("models", "sine_lstm")
-    assert sine_lstm.build_model(sine_lstm.Config(stateful=True), SPEC).input_shape == (1, STEPS, 1)
 
 
 @pytest.mark.slow

@@ -60,15 +60,6 @@ def test_metrics_within_metrics_and_arrays_become_numbers() -> None:
     assert flatten_logs(logs) == {"loss": 0.5, "mae": 2.0, "accuracy": 0.5}
 
 
-def test_first_step_is_a_span_of_its_own() -> None:
-    # begin; first step seen at 900 and, synchronised, at 1000; then steps at 1010, 1020 (cut by the end of the epoch).
-    run = Run([0, 900, 1000, 1010, 1020, 1021])
-    run.clock.begin_epoch(1)
-    run.steps(3, ends_epoch=True)
-    assert run.cuts == [(1, 1, 1), (1, 2, 3)]
-    assert [span.seconds for span in run.spans] == pytest.approx([1.0, 0.021])
-
-
 def test_span_ends_once_fifty_milliseconds_have_passed_with_one_synchronization() -> None:
     run = Run([0, 10, 10, 30, 59, 60, 61, 80, 130, 131])
     run.clock.begin_epoch(1)
@@ -119,16 +110,6 @@ def test_spans_are_cut(
     assert run.cuts == cuts
 
 
-def test_steps_go_on_counting_in_the_next_epoch_and_time_between_epochs_is_in_no_span() -> None:
-    run = Run([0, 1, 2, 3, 4, 1000, 1005, 1007])
-    run.clock.begin_epoch(1)
-    run.steps(2, ends_epoch=True)
-    run.clock.begin_epoch(2)  # at 1000: a validation lay between
-    run.steps(1, ends_epoch=True)
-    assert run.cuts == [(1, 1, 1), (1, 2, 2), (2, 3, 3)]
-    assert run.spans[-1].seconds == pytest.approx(0.007)
-
-
 def test_several_workers_end_at_the_same_step_which_the_first_one_says() -> None:
     said: list[float] = []  # by the first: after how many steps to ask again; 0: no more
 
@@ -169,15 +150,6 @@ def test_several_workers_end_at_the_same_step_which_the_first_one_says() -> None
     assert first[1] == pytest.approx(0.1)
 
 
-def test_what_is_done_before_a_restart_is_in_no_span() -> None:
-    run = Run([0, 1, 2, 500, 510, 512])
-    run.clock.begin_epoch(1)
-    run.steps(1)
-    run.clock.restart()  # at 500
-    run.steps(1, ends_epoch=True)
-    assert run.spans[1].seconds == pytest.approx(0.012)
-
-
 def test_limit_of_steps_counts_those_after_the_warmup() -> None:
     run = Run([0, 1, 2, 3, 4, 5, 6, 7, 8], warmup_steps=2, steps=2)
     run.clock.begin_epoch(1)
@@ -185,15 +157,6 @@ def test_limit_of_steps_counts_those_after_the_warmup() -> None:
     assert run.steps(1)
     assert run.cuts == [(1, 1, 1), (1, 2, 2), (1, 3, 4)]
     assert run.ledger.opened[-2:] == ["steady", "callbacks"]
-
-
-def test_limit_of_seconds_counts_from_the_end_of_the_warmup() -> None:
-    # The warm-up (one step) ends at 2000 ms; one second later is 3000.
-    run = Run([0, 1000, 2000, 2990, 2995, 3001, 3002], seconds=1.0, min_span_seconds=0.5)
-    run.clock.begin_epoch(1)
-    assert not run.steps(2)
-    assert run.steps(1)
-    assert run.cuts[-1] == (1, 3, 3)
 
 
 @pytest.mark.parametrize(("call_ms", "calls"), [(1500, 3), (9000, 2)])

@@ -39,9 +39,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def rounds_of(functions: Any, seconds: float, restored: list[int] | None = None) -> list[Any]:
-    kept = [] if restored is None else restored
-    return list(functions.rounds(seconds, lambda: kept.append(1)))
+def rounds_of(functions: Any, seconds: float) -> list[Any]:
+    return list(functions.rounds(seconds, lambda: None))
 
 
 def test_a_turn_takes_as_many_calls_as_fill_it_after_one_that_is_not_timed(clock: Clock) -> None:
@@ -69,7 +68,7 @@ def test_rounds_go_forwards_and_backwards_from_the_same_weights_until_the_time_i
     functions.add("b", clock.call("b", 0.7))
     clock.called.clear()
     restored: list[int] = []
-    assert len(rounds_of(functions, 13.0, restored)) == 7
+    assert len(list(functions.rounds(13.0, lambda: restored.append(1)))) == 7
     assert clock.called == list("aabbbbaa" * 3 + "aabb")  # one call before each that is timed
     assert len(restored) == 7
 
