@@ -8,7 +8,7 @@ from builders import build_placement
 from tfbench.backends.tensorflow.device_watch import verify_placement
 from tfbench.backends.tensorflow.placement import ResolvedDistribution, require_possible, resolve
 from tfbench.errors import DeviceError, MeasurementError
-from tfbench.recipe.devices import Device, parse_devices, require_usable
+from tfbench.recipe.devices import require_usable
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
 ONE, TWO, THREE = ("cpu:0",), ("cpu:0", "cpu:1"), ("cpu:0", "cpu:1", "cpu:2")
@@ -25,12 +25,6 @@ def training(batch: int = 128, **values: object) -> TrainingConfig:
 @pytest.fixture(autouse=True)
 def _restore_visible_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-
-
-def test_reads_devices_by_kind_and_number() -> None:
-    assert parse_devices(config("mirrored", "gpu:0", "GPU:2")) == (Device("gpu", 0), Device("gpu", 2))
-    assert parse_devices(config("one_device", "cpu")) == (Device("cpu", 0),)
-    assert parse_devices(config("default")) == ()
 
 
 # Strategy, devices, what else is asked for, and what is said.

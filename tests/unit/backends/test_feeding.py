@@ -47,28 +47,6 @@ def test_several_replicas_are_fed_by_tensorflow() -> None:
     assert strategy.experimental_distribute_dataset == own
 
 
-def feed_as_a_gpu(strategy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a strategy take the path of a GPU, to the processor."""
-    on_processor = tf.distribute.OneDeviceStrategy("/cpu:0")
-    monkeypatch.setattr(tf.distribute, "OneDeviceStrategy", lambda device: {"/device:GPU:0": on_processor}[device])
-    assert feed_alike(strategy, ["/device:GPU:0"]) == "prefetched"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_on_a_gpu_every_strategy_of_one_replica_has_batches_copied_ahead_by_the_same_path(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    strategy = build_strategy(name, monkeypatch)
-    feed_as_a_gpu(strategy, monkeypatch)
-    iterator = iterate(make_batches().batch(8), strategy)
-    assert type(iterator).__name__ == "DistributedIterator"
-    assert [type(one).__name__ for one in iterator._iterators] == ["_SingleWorkerOwnedDatasetIterator"]
-    assert type(iterator._iterators[0]._iterator).__name__ == "OwnedMultiDeviceIterator"
-    with strategy.scope():  # as a profile draws them
-        inputs, labels = next(iterate(make_batches().batch(8), strategy))
-    assert (inputs.shape, labels.numpy().tolist()) == ((8, 4), [0, 1, 2, 0, 1, 2, 0, 1])
-
-
 def train(strategy: Any, steps_per_execution: int) -> dict[str, list[float]]:
     keras.utils.set_random_seed(1)
     with strategy.scope():

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow import gathering, input_pipeline
 from tfbench.backends.tensorflow.input_pipeline import (
-    broken_samples_named,
     build_training_dataset,
     build_validation_dataset,
 )
@@ -74,16 +72,6 @@ def test_a_training_image_is_a_part_of_the_stored_one_less_its_mean_and_may_be_t
     assert set(tops) == set(lefts) == set(range(STORED - SEEN + 1))
     assert 16 < sum(turned) < 48  # of 64
     assert len({(y, x) for y, x, _ in places}) > 15  # of 25: rows and columns are drawn apart
-
-
-@pytest.mark.parametrize("first_step", [1, 3, 7])
-def test_going_on_from_a_step_gives_what_an_uninterrupted_run_would(first_step: int) -> None:
-    splits = build_images(10, mirrors=True, mean="image")  # a pass ends inside the third batch of four
-    whole = take(build_training_dataset(splits, global_batch_size=4, seed=5), 12)
-    rest = take(build_training_dataset(splits, global_batch_size=4, seed=5, first_step=first_step), 12 - first_step)
-    for (images, labels), (other_images, other_labels) in zip(whole[first_step:], rest, strict=True):
-        assert np.array_equal(images, other_images)
-        assert np.array_equal(labels, other_labels)
 
 
 def test_samples_that_are_drawn_come_twice_or_never() -> None:
@@ -178,8 +166,3 @@ def test_several_workers_together_evaluate_every_sample_once(source: str, count:
     assert tuple([len(labels) for _, labels in part] for part in parts) == sizes
     assert all(inputs.shape[1:] == whole[0][0].shape[1:] for part in parts for inputs, _ in part)
     assert joined(parts) == joined([whole])
-
-
-def test_an_error_of_another_kind_is_left_alone() -> None:
-    with pytest.raises(tf.errors.InvalidArgumentError, match="not a number"), broken_samples_named("somewhere"):
-        raise tf.errors.InvalidArgumentError(None, None, "not a number")

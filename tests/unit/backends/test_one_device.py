@@ -8,7 +8,6 @@ import os
 import re
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ import first_steps
 from builders import build_request
 from device_naps import NAP_SECONDS, build_slow_model
 from tfbench import backends
-from tfbench.backends import peak
 from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
@@ -28,7 +26,6 @@ from tfbench.recipe.sections import DistributionConfig, MeasurementConfig, Recip
 from tfbench.records.journal import Journal
 from tfbench.records.machine import Gpu
 from tfbench.records.run import StepSpan
-from tfbench.worker import __main__ as worker
 from tfbench.worker import prepared
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
@@ -238,15 +235,6 @@ def test_arrays_elsewhere_than_asked_for_end_a_run() -> None:
             watch.verify(elsewhere, model)
 
 
-def test_the_peak_is_that_of_the_products_that_were_computed() -> None:
-    kernels = backends.current()
-    run = kernels.build_products(("cpu:0",), (8, 4, 6), "bfloat16", 3)
-    run(2)
-    kernels.build_additions(("cpu:0",), 1000, 2)(2)
-    check = peak.measure_peak(kernels, ("cpu:0",), "float32", seconds=0.0, own_sizes=(64, 64, 64))
-    assert check.flops_per_second > 0
-
-
 def no_memory(text: str) -> Exception:
     """Builds the error by which the framework says that there is no memory."""
     if NAME == "jax":
@@ -279,19 +267,6 @@ def test_memory_that_could_not_be_had_is_told_from_other_errors() -> None:
             assert explain(RuntimeError(text)) == text
 
 
-def test_a_run_without_memory_is_out_of_memory_also_where_that_made_something_else_fail(tmp_path: Path) -> None:
-    journal, text = Journal(tmp_path / "run.jsonl"), "RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes."
-    try:
-        try:
-            raise no_memory(text)
-        finally:
-            raise RuntimeError("Array has been deleted.")
-    except RuntimeError as error:
-        worker._record_failure(journal, "failed", error, 1, with_traceback=True)
-    (record,) = [json.loads(line) for line in journal.path.read_text(encoding="utf-8").splitlines()]
-    assert (record["error"]["type"], record["error"]["message"]) == ("out of memory", text)
-
-
 @pytest.mark.parametrize("text", [None, "2,0,3", "GPU-c,GPU-a,GPU-d"])
 def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
     monkeypatch: pytest.MonkeyPatch, text: str | None
@@ -312,32 +287,6 @@ def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
     assert addresses_in_use(placed.placement.devices, addresses) == {"gpu:1": expected}
 
 
-@pytest.mark.skipif(NAME != "jax", reason="of JAX's devices")
-@pytest.mark.parametrize("platform", ["gpu", "cuda"])
-def test_a_gpu_of_jax_is_seen_by_either_of_its_names(monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
-    import jax
-
-    watch_gpus = backends.current().watch_gpus
-    device = SimpleNamespace(platform=platform, id=0, device_kind="H100", memory_stats=lambda: {"peak_bytes_in_use": 7})
-    recipe = load()
-    first_steps.set_up(recipe)
-    model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
-    model.train_on_batch(np.zeros((BATCH, 28, 28, 1), np.float32), np.zeros(BATCH, np.int64))
-    arrays = [SimpleNamespace(shape=one.shape, devices=lambda: [device]) for one in jax.live_arrays()]
-    monkeypatch.setattr(jax, "devices", lambda kind=None: [device])
-    monkeypatch.setattr(jax, "local_devices", lambda backend=None: [device])
-    monkeypatch.setattr(jax, "live_arrays", lambda: arrays)
-    placed = resolve(recipe, "gpu:0")
-    with backends.current().watch() as watch:
-        watch.verify(placed, model)
-        with pytest.raises(MeasurementError, match=r" on gpu, asked for was cpu:0\.$"):
-            watch.verify(resolve(recipe, "cpu:0"), model)
-    assert backends.current().read_settings(model, recipe.training).visible_gpus == ("GPU:0",)
-    assert watch_gpus(placed.gpu_names).read_peaks() == (7,)
-    device.memory_stats = lambda: None  # as of allocators that do not count
-    assert watch_gpus(placed.gpu_names).read_peaks() == ()
-
-
 @pytest.mark.skipif(NAME != "torch", reason="of PyTorch's devices")
 def test_a_gpu_that_pytorch_cannot_start_is_none_that_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
@@ -349,9 +298,3 @@ def test_a_gpu_that_pytorch_cannot_start_is_none_that_it_sees(monkeypatch: pytes
     assert list_gpus() == ()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert list_gpus() == ("H100",)
-
-
-def test_the_environment_names_the_framework_and_no_other() -> None:
-    environment = backends.current().collect_environment()
-    assert getattr(environment, NAME)
-    assert environment.tensorflow is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tfbench.backends.tensorflow.op_trace import read_trace, trace
-from tfbench.backends.trace import Trace, TracedOperation, apportion, sum_up
+from tfbench.backends.trace import TracedOperation, apportion, sum_up
 from tfbench.errors import MeasurementError
 from tfbench.records.profile import ProfiledOperation
 
@@ -115,12 +115,6 @@ def test_what_was_at_work_without_a_name_is_told_from_moments_in_which_nothing_w
     of_gpu = read_trace(write_trace(tmp_path, with_gpu=True))
     assert [one.name for one in of_gpu.others] == ["MemcpyH2D", "MemcpyD2H", "MemcpyD2H"]
     assert of_gpu.active_seconds == pytest.approx(785e-12)
-
-
-def test_a_trace_of_operations_alone_does_not_tell_what_else_was_at_work() -> None:
-    operations = [operation(0, 1, "0/a")]
-    assert Trace(operations, [], [], on_device=False).active_seconds is None
-    assert Trace(operations, [], [], on_device=True).active_seconds == 1.0
 
 
 def test_copies_to_the_host_and_waits_for_a_gpu_are_found(tmp_path: Path) -> None:

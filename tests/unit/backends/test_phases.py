@@ -170,15 +170,6 @@ def test_xla_leaves_out_nothing_of_a_phase() -> None:
     assert count_flops("dispatch") < size
 
 
-@of_jax
-@pytest.mark.parametrize("compiler", ["xla", "eager"])
-def test_layers_are_not_told_apart_on_jax(compiler: str) -> None:
-    step, _ = take_apart(compiled(build_model(), jit_compile=compiler == "xla"), 6)
-    assert f'(compiler = "{compiler}"): none can be timed apart. --backend tensorflow' in step.why_not_apart
-    assert step.describe_layers(BATCH) == []
-    assert step.num_layers == 7
-
-
 @of_torch
 def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> None:
     step, _ = take_apart(compiled(build_model()), 6)

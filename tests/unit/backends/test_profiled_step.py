@@ -129,18 +129,3 @@ def test_layers_are_described_with_the_bytes_that_must_move_and_whether_gradient
     assert (first.gradient_flops_per_sample, second.gradient_flops_per_sample) == (36, 2 * 30)
     assert second.backward_bytes == 4 * (12 + 20 + 20 + 12 + 20)
     assert not rescaling.is_trained and first.is_trained
-
-
-@pytest.mark.parametrize(
-    ("name", "part"),
-    [
-        ("tfbench_forward_3/conv_1/Relu", (0, "forward/3")),
-        ("gradient_tape/tfbench_forward_3/conv_1/ReluGrad", (1, "backward/3")),
-        ("tfbench_backward_12/Equal", (1, "backward/12")),
-        ("gradient_tape/tfbench_forward_loss/mul", (1, "backward/loss")),
-        ("replica_1/tfbench_update/adam/Sub_2", (2, "update")),
-        ("IteratorGetNext", (2, "other")),
-    ],
-)
-def test_names_say_to_which_part_an_operation_belongs(name: str, part: tuple[int, str]) -> None:
-    assert part_of(name) == part

@@ -2,12 +2,11 @@
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
 from runs import facts_of
-from tfbench.backends.tensorflow.thread_pools import count_threads, expect_threads
+from tfbench.backends.tensorflow.thread_pools import expect_threads
 from tfbench.records.placement import ThreadPools
 
 PROGRAM = """
@@ -42,14 +41,6 @@ def test_all_logical_devices_of_a_process_share_one_pool(devices: int, intra_op_
         expected_intra_op_threads=expected,
     )
     assert threads.is_shared
-
-
-def test_threads_are_counted_by_their_names(tmp_path: Path) -> None:
-    for number, name in enumerate(("python", "tf_Compute", "python")):
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "comm").write_text(f"{name}\n")
-    (tmp_path / "3").mkdir()  # a thread that has ended meanwhile
-    assert count_threads(tmp_path) == {"python": 2, "tf_Compute": 1}
 
 
 def test_a_pool_has_what_was_asked_for_else_what_the_environment_says_else_a_thread_a_core() -> None:

@@ -294,26 +294,6 @@ def test_a_part_of_an_epoch_is_marked_and_is_none() -> None:
     assert row.split()[:3] == ["0.5", "0.75", "this"]  # neither epochs nor the time of them
 
 
-def test_the_width_is_that_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    for width in (80, 120):
-        monkeypatch.setenv("COLUMNS", str(width))
-        assert RunConsole(quiet_stdout=False).width == width
-
-
-def test_everything_goes_to_stderr_when_stdout_is_kept_quiet(capsys: pytest.CaptureFixture[str]) -> None:
-    result = build_mnist_run()
-    shown = RunConsole(quiet_stdout=True)
-    shown.stage("loading data")
-    shown.ready(result)
-    shown.epoch(result.epochs[0])
-    shown.caution("something")
-    shown.finish(result, summarize_run(result), None, "")
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "loading data" in captured.err
-    assert "warning: something" in captured.err
-
-
 def test_forced_colours_bring_no_moving_bar_into_a_pipe(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

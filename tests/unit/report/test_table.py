@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plots import build_plot
 from tfbench.metrics import METRICS
 from tfbench.report.table import (
     Column,
@@ -15,7 +14,6 @@ from tfbench.report.table import (
     Table,
     facts,
     format_metric,
-    html,
     markdown,
     metric_title,
     text,
@@ -72,14 +70,6 @@ def test_csv_has_raw_values_under_their_keys() -> None:
 def test_markdown_keeps_to_its_cells() -> None:
     lines = Table("", COLUMNS[:1], [{"name": EVIL}]).markdown()
     assert lines == ["| name |", "| --- |", "| &lt;b>\\|\\\\u001b[31m |"]
-
-
-def test_html_is_escaped_masked_and_coloured_by_what_it_says() -> None:
-    rows = [{"name": f"{EVIL} sqlite://u:secret@h/x", "size": "1.5 +", "speed": "0.5 slower"}]
-    page = html([Section(EVIL, (EVIL,), (Table(EVIL, COLUMNS, rows),), (build_plot(title=EVIL),), EVIL)])
-    assert "<b>" not in page and "\x1b" not in page and "secret" not in page
-    assert '<td class="faster" data-name="size">1.5 +</td><td class="slower" data-name="speed">0.5 slower</td>' in page
-    assert '<svg role="img" aria-label="&lt;b&gt;|' in page
 
 
 def test_sections_are_told_apart_and_their_sentences_hang() -> None:
