@@ -176,7 +176,8 @@ def test_a_run_whose_replicas_do_not_train_as_one_fails_with_the_reason(tmp_path
         cwd=tmp_path,
     )
     assert finished.exit_code == 1
-    assert "count cpu:2 0 times instead of once" in " ".join((finished.stdout + finished.stderr).split())
+    shown = " ".join((finished.stdout + finished.stderr).split())
+    assert "does not train as one replica does: its sums over 3 replicas count cpu:2 0 times instead of once" in shown
     journal = journal_of(tmp_path / "mlruns")
     (exit_record,) = of_kind(journal, "exit")
     assert exit_record["status"] == "FAILED"

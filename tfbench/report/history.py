@@ -10,12 +10,19 @@ from tfbench.report.table import Column, Section, Table, facts
 from tfbench.wording import count, cut
 
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
-_RECIPE_CHARACTERS, _ARMS_CHARACTERS = 24, 40
+_RECIPE_CHARACTERS, _ARMS_CHARACTERS = 20, 40
+
+
+def _cut_middle(name: str) -> str:
+    """Returns a name without its middle if it is long: recipes of one family differ at their ends."""
+    return name if len(name) <= _RECIPE_CHARACTERS else f"{name[:9]}...{name[-8:]}"
+
+
 _COLUMNS = (
     Column("made", "made", align="left"),
     Column("kind", "kind", align="left", rank=1),
     Column("id", "id", align="left"),
-    Column("recipe", "recipe", lambda name: cut(name, _RECIPE_CHARACTERS), align="left"),
+    Column("recipe", "recipe", _cut_middle, align="left"),
     Column("result", "result", align="left"),
     Column("arms", "arms", lambda arms: cut(", ".join(arms), _ARMS_CHARACTERS), align="left", rank=2),
 )

@@ -107,7 +107,7 @@ def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Sto
 
 def test_the_table_fits_the_terminal(tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(store, 9, created=OLD, tags={}, recipe="features4_hidden100_of_a_long_name")
-    for width, headings in ((140, "made kind id recipe result arms"), (80, "made kind id recipe result")):
+    for width, headings in ((120, "made kind id recipe result arms"), (80, "made kind id recipe result")):
         monkeypatch.setenv("COLUMNS", str(width))
         lines = tfbench("runs").stdout.splitlines()
         assert lines[0].split() == headings.split()
