@@ -144,5 +144,5 @@ def test_every_command_that_is_advised_runs_as_printed(
         exit_code, text = ask(shlex.split(command)[1:])
         assert exit_code == 0, f"{shlex.join(advised[command])} advises: {command}\n{text}"
     in_the_store = {words[0] for words in wanted if "my store" in words}
-    assert in_the_store == {"compare", "recover", "report", "runs", "sweep", "ui"}
+    assert in_the_store == {"compare", "crossover", "recover", "report", "runs", "sweep", "ui"}
     assert {words[0] for words in wanted} - in_the_store == {"show", "run"}  # of a recipe that `init` wrote

@@ -359,9 +359,9 @@ def test_the_command_says_what_became_of_the_runs(store: Store, tfbench: Cli) ->
 
 
 def test_an_export_is_the_journal_and_overwrites_nothing_unless_told_to(
-    store: Store, tmp_path: Path, tfbench: Cli
+    store: Store, in_tmp_path: Path, tmp_path: Path, tfbench: Cli
 ) -> None:
-    path, file = write_journal(store, RESULTS[0]), tmp_path / "run.jsonl"
+    path, file = write_journal(store, RESULTS[0]), Path("run.jsonl")
     root = ("--store", str(store.root))
     assert tfbench("export", "mlp-100-b32-0", "-o", "-", *root).stdout == path.read_text()
     file.write_text("precious")
@@ -415,13 +415,13 @@ UNTRUE = [
 
 @pytest.mark.parametrize(("old", "new", "message"), UNTRUE)
 def test_a_field_that_is_not_what_tfbench_writes_is_named_and_nothing_is_imported(
-    store: Store, tmp_path: Path, tfbench: Cli, old: bytes, new: bytes, message: str
+    store: Store, in_tmp_path: Path, tfbench: Cli, old: bytes, new: bytes, message: str
 ) -> None:
-    good, bad = write_journal(store, RESULTS[1]), tmp_path / "bad.jsonl"
+    good, bad = write_journal(store, RESULTS[1]), Path("bad.jsonl")
     data = write_journal(store, RESULTS[0]).read_bytes()
     assert old in data
     bad.write_bytes(data.replace(old, new, 1))
-    other = tmp_path / "other"
+    other = Path("other")
     done = tfbench("import", str(good), str(bad), "--store", str(other))
     assert done.exit_code == 2
     assert done.stderr.startswith(f"Error: {bad}: ")
