@@ -11,6 +11,7 @@ from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief, make_bri
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import damaged, describe, read_run
+from tfbench.records.plain_files import read_at_once
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.whole_files import write_whole
 from tfbench.schema import read_as, to_plain
@@ -69,7 +70,7 @@ def typical_start_seconds(store: Store) -> float | None:
     found = []
     for _, path in sorted(newest, reverse=True)[:_NUM_STARTS]:
         with contextlib.suppress(OSError, ValueError):
-            brief = read_as(RunBrief, path.read_bytes())
+            brief = read_as(RunBrief, read_at_once(path))
             entries = [brief.metrics.get(f"ledger/{name}_seconds") for name in _OF_START]
             if brief.speed and entries[0] is not None:
                 found.append(sum(entry or 0.0 for entry in entries))
@@ -78,7 +79,7 @@ def typical_start_seconds(store: Store) -> float | None:
 
 def _read_brief(journal_path: Path) -> RunBrief | None:
     with contextlib.suppress(OSError, ValueError):
-        brief = read_as(RunBrief, brief_path(journal_path).read_bytes())
+        brief = read_as(RunBrief, read_at_once(brief_path(journal_path)))
         found = brief.format_version, brief.run_id, brief.journal_bytes
         if found == (FORMAT_VERSION, journal_path.stem, journal_path.stat().st_size):
             return brief

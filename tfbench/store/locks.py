@@ -5,6 +5,8 @@ import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
+from tfbench.records.plain_files import open_at_once
+
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
@@ -14,6 +16,6 @@ def locked(path: Path) -> Iterator[None]:
         OSError: The file cannot be made or opened.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
+    with open(path, "ab", opener=open_at_once) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -13,6 +13,7 @@ from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
 from tfbench.records import members
 from tfbench.records.journal import files_folder
 from tfbench.records.lines import parse
+from tfbench.records.plain_files import open_at_once
 from tfbench.store import tracking_state
 from tfbench.store.locks import locked
 from tfbench.store.tracking_state import TrackingState
@@ -251,7 +252,7 @@ class Store:
 
     def _read_head(self, run_id: str) -> RunHead | None:
         try:
-            with self.journal_path(run_id).open("rb") as file:
+            with open(self.journal_path(run_id), "rb", opener=open_at_once) as file:
                 request: dict[str, Any] = parse(file.readline())["request"]
             state = self.read_state(run_id)
             return RunHead(

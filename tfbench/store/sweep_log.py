@@ -9,6 +9,7 @@ from typing import Any
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.journal import Journal
 from tfbench.records.lines import UNREADABLE, Record, read_file
+from tfbench.records.plain_files import open_at_once
 from tfbench.records.sweep import CellResult, SweepPlan, read_plan
 from tfbench.schema import build, to_plain
 from tfbench.store.store import Store
@@ -170,7 +171,7 @@ def _locked(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(path.with_suffix(".lock").open("ab"))
+            lock = stack.enter_context(open(path.with_suffix(".lock"), "ab", opener=open_at_once))
         except OSError as error:
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         try:

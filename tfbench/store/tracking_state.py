@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from tfbench.errors import RecipeError
+from tfbench.records.plain_files import read_at_once
 from tfbench.records.run import TrackedRun
 from tfbench.records.whole_files import write_whole
 from tfbench.schema import build, read_json, schema
@@ -33,7 +34,7 @@ def read(path: Path, own_uri: str) -> TrackingState | None:
         own_uri: Of the store's own database, which a note leaves out so that a store can be moved.
     """
     try:
-        table = read_json(path.read_bytes())
+        table = read_json(read_at_once(path))
         uri = without_secrets(table["tracking_uri"] or own_uri)
         return build(TrackingState, table | {"tracking_uri": uri}, "state")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecipeError):
