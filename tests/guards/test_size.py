@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 # Whoever makes a room smaller writes that down here: `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "tests": 27006,
+    "tests": 27000,
     "tfbench": 622,
     "tfbench/analysis": 3427,
     "tfbench/backends": 2812,
