@@ -4,9 +4,9 @@
     python benchmarks/aa.py --store mlruns                    # the finished runs of a store instead
 
 The pool holds the speed of at least 60 processes of one recipe, alike in everything. From it, ten runs are drawn at a
-time, without replacement, as five pairs of two arms, and compared as tfbench compares arms that took turns. Every alarm
-is a false one; at 95 %, one comparison in twenty should give one. The interval of that share takes the comparisons for
-independent. They share the runs of one pool, so that another pool can give a share a little beyond it.
+time, without replacement, as five pairs of two setups, and compared as tfbench compares setups that took turns. Every
+alarm is a false one; at 95 %, one comparison in twenty should give one. The interval of that share takes the
+comparisons for independent. They share the runs of one pool, so that another pool can give a share a little beyond it.
 """
 
 import datetime
@@ -60,14 +60,14 @@ def read_pool(store: Store, recipe: str) -> list[float]:
 
 
 def count_alarms(pool: list[float], *, pairs: int, comparisons: int) -> int:
-    """Returns how many of the comparisons say that the arms differ."""
+    """Returns how many of the comparisons say that the setups differ."""
     rng = random.Random(SEED)
     alarms = 0
     for _ in range(comparisons):
         drawn = rng.sample(pool, 2 * pairs)
         first, second = (
-            Runs(arm=arm, speeds=tuple(speeds), rounds=tuple(range(pairs)))
-            for arm, speeds in (("a", drawn[:pairs]), ("b", drawn[pairs:]))
+            Runs(setup=setup, speeds=tuple(speeds), rounds=tuple(range(pairs)))
+            for setup, speeds in (("a", drawn[:pairs]), ("b", drawn[pairs:]))
         )
         alarms += judge(first, second).judgement != "no measurable difference"
     return alarms

@@ -20,7 +20,7 @@ import click
 from footer import describe_machine
 
 SWEEP = [
-    *("sweep", "mnist_mlp", "--data", "synthetic", "--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1"),
+    *("sweep", "mnist_mlp", "--data", "synthetic", "--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1"),
     *("--vary", "training.global_batch_size=32,512", "--set", "model.hidden_units=[100]"),
     *("--repeats", "2", "--seconds", "0.5", "--set", "measurement.checks=false"),
 ]

@@ -3,10 +3,10 @@
     python benchmarks/feed.py
     python benchmarks/feed.py --before ../older --recipe mnist_hidden100_mlp --batch 32
 
-Each arm is a process of its own that takes batches from the recipe's input pipeline, on the path that Keras takes, by a
-function that does nothing else; arms take turns. One replica costs the same under every strategy; what several cost
+Each setup is a process of its own that takes batches from the recipe's input pipeline, on the path that Keras takes, by
+a function that does nothing else; setups take turns. One replica costs the same under every strategy; what several cost
 beyond it is part of what `mirrored` costs, and is in its figures. All of it is TensorFlow's; `feed_arrays.py` is about
-the back ends without tf.data.
+the backends without tf.data.
 """
 
 import json
@@ -20,15 +20,15 @@ from typing import Any
 
 import click
 
-ARMS = {
+SETUPS = {
     "default cpu:0": ("default", ["cpu:0"]),
     "one_device cpu:0": ("one_device", ["cpu:0"]),
     "mirrored cpu:0": ("mirrored", ["cpu:0"]),
     "mirrored cpu:0,cpu:1": ("mirrored", ["cpu:0", "cpu:1"]),
 }
-GPU_ARMS = {
+GPU_SETUPS = {
     name.replace("cpu", "gpu"): (strategy, [device.replace("cpu", "gpu") for device in devices])
-    for name, (strategy, devices) in ARMS.items()
+    for name, (strategy, devices) in SETUPS.items()
 }
 TURN_BATCHES, TURNS = 1000, 3
 
@@ -67,9 +67,9 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
     return tuple(statistics.median(column) / TURN_BATCHES for column in zip(*found[1:], strict=True))
 
 
-def measure(checkout: Path, recipe: str, batch: int, arm: tuple[str, list[str]]) -> tuple[float, float]:
+def measure(checkout: Path, recipe: str, batch: int, setup: tuple[str, list[str]]) -> tuple[float, float]:
     """Has a process of a checkout fetch batches."""
-    request = json.dumps([recipe, batch, *arm])
+    request = json.dumps([recipe, batch, *setup])
     done = subprocess.run(
         [sys.executable, __file__, "--serve", request],
         cwd=checkout,
@@ -97,14 +97,14 @@ def main(recipe: str, batch: int, devices: str, before: Path | None, rounds: int
         click.echo(json.dumps(fetch(*json.loads(serve))))
         return
     checkouts = ({"before": before.resolve()} if before else {}) | {"tfbench": Path(__file__).resolve().parent.parent}
-    arms = ARMS if devices == "cpu" else GPU_ARMS
+    setups = SETUPS if devices == "cpu" else GPU_SETUPS
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for _ in range(rounds):
-        for name, arm in arms.items():
+        for name, setup in setups.items():
             for version, checkout in checkouts.items():
-                found.setdefault((name, version), []).append(measure(checkout, recipe, batch, arm))
+                found.setdefault((name, version), []).append(measure(checkout, recipe, batch, setup))
     click.echo(f"{recipe}, batches of {batch}, {rounds} processes each\n")
-    click.echo("| arm | version | a batch, median | lowest to highest | processor time, median |")
+    click.echo("| setup | version | a batch, median | lowest to highest | processor time, median |")
     click.echo("| --- | --- | --- | --- | --- |")
     for (name, version), readings in found.items():
         wall, processor = ([one[index] * 1e6 for one in readings] for index in (0, 1))

@@ -1,17 +1,17 @@
-"""What a batch costs on the back ends without tf.data: NumPy in a thread, as tfbench makes it there, and Grain.
+"""What a batch costs on the backends without tf.data: NumPy in a thread, as tfbench makes it there, and Grain.
 
     python benchmarks/feed_arrays.py
     python benchmarks/feed_arrays.py --rounds 10 --seconds 4
 
-Each arm is a process of its own that takes batches of samples in memory, made ahead of their use, and does nothing with
-them; arms take turns. Processor time is that of all threads.
+Each setup is a process of its own that takes batches of samples in memory, made ahead of their use, and does nothing
+with them; setups take turns. Processor time is that of all threads.
 
 - `NumPy in a thread`: what a run does (`tfbench/backends/array_feeding.py`).
 - `Grain, batch by batch`: the same batches, gathered by the same operations, in Grain's threads.
 - `Grain, sample by sample`: as its documentation has it: samples are shuffled, fetched and put together by Grain, in an
   order of its own; then a batch is converted.
 
-Grain is no requirement of tfbench; where it is not installed, its arms are left out. It has a thread a core, and as
+Grain is no requirement of tfbench; where it is not installed, its setups are left out. It has a thread a core, and as
 many batches ahead as NumPy's thread; its own default, 500 batches, would take gigabytes.
 """
 
@@ -58,7 +58,7 @@ CASES = (Case(100, (784,), 60_000), Case(128, (32, 32, 3), 50_000), Case(32, (22
 
 
 class Reading(NamedTuple):
-    """What one turn of an arm found."""
+    """What one turn of a setup found."""
 
     batches_per_second: float
     processor_seconds: float  # of a batch
@@ -125,11 +125,11 @@ def read_options() -> Any:
 
 
 NUMPY, SAME_BATCHES = "NumPy in a thread", "Grain, batch by batch"
-ARMS = {NUMPY: by_numpy, SAME_BATCHES: by_grain_batches, "Grain, sample by sample": by_grain_samples}
+SETUPS = {NUMPY: by_numpy, SAME_BATCHES: by_grain_batches, "Grain, sample by sample": by_grain_samples}
 
 
-def take(arm: str, number: int, seconds: float) -> Reading:
-    """Takes batches of a case for some seconds, by an arm, in this process."""
+def take(setup: str, number: int, seconds: float) -> Reading:
+    """Takes batches of a case for some seconds, by a setup, in this process."""
     case = CASES[number]
     spec = DatasetSpec(
         input_shape=case.shape,
@@ -140,7 +140,7 @@ def take(arm: str, number: int, seconds: float) -> Reading:
         validation_samples=1,
         input_scale=1 / 255,
     )
-    stream = ARMS[arm](generate_splits(spec, seed=SEED), case.batch)
+    stream = SETUPS[setup](generate_splits(spec, seed=SEED), case.batch)
     first_batch = zlib.crc32(next(stream)[0].tobytes())
     for _ in range(2 * AHEAD):  # those that were ready
         next(stream)
@@ -151,10 +151,10 @@ def take(arm: str, number: int, seconds: float) -> Reading:
     return Reading(count / elapsed, (time.process_time() - processor) / count, first_batch)
 
 
-def measure(arm: str, number: int, seconds: float) -> Reading:
+def measure(setup: str, number: int, seconds: float) -> Reading:
     """Has a process take batches."""
     done = subprocess.run(
-        [sys.executable, __file__, "--serve", json.dumps([arm, number, seconds])],
+        [sys.executable, __file__, "--serve", json.dumps([setup, number, seconds])],
         capture_output=True,
         text=True,
         check=False,
@@ -165,14 +165,14 @@ def measure(arm: str, number: int, seconds: float) -> Reading:
 
 
 def describe(case: Case, found: dict[str, list[Reading]]) -> list[str]:
-    """Returns a row an arm: its rate, the same rounds over those of NumPy, and what a batch takes of the processor."""
+    """Returns a row a setup: its rate, the same rounds over those of NumPy, and what a batch takes of the processor."""
     rows = []
-    for arm, readings in found.items():
+    for setup, readings in found.items():
         rates = [one.batches_per_second for one in readings]
         ratios = [one / other.batches_per_second for one, other in zip(rates, found[NUMPY], strict=True)]
         work = [one.processor_seconds * 1e3 for one in readings]
         rows.append(
-            f"| {case} | {arm} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} to {max(rates):,.0f} "
+            f"| {case} | {setup} | **{statistics.median(rates):,.0f}** | {min(rates):,.0f} to {max(rates):,.0f} "
             f"| {statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f} "
             f"| {statistics.median(work):.3f} ms | {min(work):.3f} to {max(work):.3f} ms |"
         )
@@ -180,7 +180,7 @@ def describe(case: Case, found: dict[str, list[Reading]]) -> list[str]:
 
 
 @click.command()
-@click.option("--rounds", default=5, show_default=True, help="Processes of each arm and batch.")
+@click.option("--rounds", default=5, show_default=True, help="Processes of each setup and batch.")
 @click.option("--seconds", default=2.0, show_default=True, help="For which a process takes batches.")
 @click.option("--serve", hidden=True)
 def main(rounds: int, seconds: float, serve: str | None) -> None:
@@ -189,24 +189,24 @@ def main(rounds: int, seconds: float, serve: str | None) -> None:
         click.echo(json.dumps(take(*json.loads(serve))))
         return
     has_grain = importlib.util.find_spec("grain") is not None
-    arms = list(ARMS) if has_grain else [NUMPY]
+    setups = list(SETUPS) if has_grain else [NUMPY]
     rows = []
     for number, case in enumerate(CASES):
-        found: dict[str, list[Reading]] = {arm: [] for arm in arms}
+        found: dict[str, list[Reading]] = {setup: [] for setup in setups}
         for turn in range(rounds):
-            shift = turn % len(arms)
-            for arm in arms[shift:] + arms[:shift]:
-                found[arm].append(measure(arm, number, seconds))
+            shift = turn % len(setups)
+            for setup in setups[shift:] + setups[:shift]:
+                found[setup].append(measure(setup, number, seconds))
             click.echo(f"{case}: round {turn + 1}/{rounds}", err=True)
-        if len({one.first_batch for arm in (NUMPY, SAME_BATCHES) for one in found.get(arm, [])}) > 1:
+        if len({one.first_batch for setup in (NUMPY, SAME_BATCHES) for one in found.get(setup, [])}) > 1:
             raise SystemExit(f"{case}: Grain's batches are others than NumPy's")
         rows += describe(case, found)
-    head = "| batch | arm | batches/s, median | lowest to highest | over NumPy | rounds' range "
+    head = "| batch | setup | batches/s, median | lowest to highest | over NumPy | rounds' range "
     click.echo("\n".join([head + "| processor time a batch, median | lowest to highest |", "| --- " * 8 + "|", *rows]))
     versions = f"NumPy {np.__version__}" + (f", Grain {importlib.metadata.version('grain')}" if has_grain else "")
     click.echo(f"\n{describe_machine()}, {versions}")
     if not has_grain:
-        click.echo("\nGrain is not installed, and its arms are left out: pip install grain")
+        click.echo("\nGrain is not installed, and its setups are left out: pip install grain")
 
 
 if __name__ == "__main__":

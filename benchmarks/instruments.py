@@ -3,9 +3,9 @@
     python benchmarks/instruments.py
     python benchmarks/instruments.py --recipe mnist_hidden100_mlp --block 500
 
-With them: spans, ledger and journal in the measuring process, and a parent that follows the journal as `tfbench run`
-does. Without: nothing is called after a step (Keras's own callback list would read the loss there, which tfbench's does
-not), and the parent is stopped (SIGSTOP). Both kinds of block end with the same
+With them: spans, time breakdown and journal in the measuring process, and a parent that follows the journal as `tfbench
+run` does. Without: nothing is called after a step (Keras's own callback list would read the loss there, which tfbench's
+does not), and the parent is stopped (SIGSTOP). Both kinds of block end with the same
 synchronisation with the device. A block is compared with the mean of the two around it, so that drift cancels out;
 `overhead.py` compares whole processes, whose noise hides a cost of a few per cent. "own work" is what the instruments
 take of the training thread's processor time, which no other process disturbs, for a step and as a share of it.
@@ -26,7 +26,7 @@ import click
 from footer import describe_machine
 
 from tfbench.records.journal import Journal, Replay
-from tfbench.records.lines import Follower
+from tfbench.records.json_lines import Follower
 from tfbench.runs.session import POLL_SECONDS
 
 
@@ -53,8 +53,8 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
 
     from tfbench.backends.tensorflow import input_pipeline, placement
     from tfbench.recipe import files
+    from tfbench.worker.breakdown import Breakdown
     from tfbench.worker.compiled_model import build_compiled_model
-    from tfbench.worker.ledger import Ledger
     from tfbench.worker.prepared import load_data
     from tfbench.worker.recorder import FitReadings, build_callbacks
     from tfbench.worker.span_clock import SpanClock
@@ -68,15 +68,15 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl"
         journal = Journal(path)
-        ledger = Ledger(time.perf_counter_ns())
+        breakdown = Breakdown(time.perf_counter_ns())
         parent = multiprocessing.get_context("fork").Process(target=follow, args=(str(path),), daemon=True)
         parent.start()
         clock = SpanClock(
-            recipe.measurement, synchronize=placement.synchronize, on_span=journal.append_span, ledger=ledger
+            recipe.measurement, synchronize=placement.synchronize, on_span=journal.append_span, breakdown=breakdown
         )
         readings = FitReadings(
             clock=clock,
-            ledger=ledger,
+            breakdown=breakdown,
             model=model,
             steps_per_epoch=block * (num_blocks + 2),
             global_batch_size=training.global_batch_size,

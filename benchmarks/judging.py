@@ -22,7 +22,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from builders import build_result
-from sweeps import TWO_ARMS, build_brief
+from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.crossover import Crossover, refine, spread_values
 from tfbench.analysis.comparison.fastest import find_standings
@@ -76,20 +76,20 @@ def at_least(name: str, before: str, share: float, num: int, bound: float = LEAS
 
 
 def plant_sweep(generator: np.random.Generator, spreads: np.ndarray, effect: float = 1.0) -> Comparison:
-    """Compares a sweep of two arms that are equal, but for an effect at the first setting."""
+    """Compares a sweep of two setups that are equal, but for an effect at the first setting."""
     briefs = []
     for index, batch in enumerate(BATCH_SIZES):
         for number in range(1, NUM_ROUNDS + 1):
             logs = generator.normal(0, spreads[index], 2)
-            for place, arm in enumerate(TWO_ARMS):
+            for place, setup in enumerate(TWO_SETUPS):
                 factor = effect if place and not index else 1.0
                 speed = 1000 * factor * math.exp(logs[place])
-                briefs.append(build_brief(speed, arm=arm, batch=batch, round_number=number))
+                briefs.append(build_brief(speed, setup=setup, batch=batch, round_number=number))
     return compare(briefs, keys=["training.global_batch_size"])
 
 
 def says_anything(comparison: Comparison) -> bool:
-    """Whether a verdict holds that one arm is faster or slower, or where one overtakes."""
+    """Whether a verdict holds that one setup is faster or slower, or where one overtakes."""
     return any(re.search(r"^(Use|With) | (faster|slower)\b", sentence) for sentence in find_verdict(comparison))
 
 
@@ -101,40 +101,43 @@ def simulate_sweeps(generator: np.random.Generator, num: int, spread: float) -> 
         "A/A sweep: anything false in the verdict", "58 %", np.mean([says_anything(one) for one in found]), num
     )
     clear = [{place.fastest for place in find_standings(one) if len(place.fastest) == 1} for one in found]
-    turning = [len(arms) > 1 for arms in clear]
+    turning = [len(setups) > 1 for setups in clear]
     yield at_most("A/A sweep: a false turning point", "8.8 %", np.mean(turning), num)
 
 
 def plant_table(
     generator: np.random.Generator,
     spreads: np.ndarray,
-    num_arms: int = 2,
+    num_setups: int = 2,
     effect: float = 1.0,
     outliers: float = 0.0,
     num_rounds: int = NUM_ROUNDS,
 ) -> list[Any]:
-    """Judges arms beside the first, at settings of these spreads; returns the speed-ups, setting by setting.
+    """Judges setups beside the first, at settings of these spreads; returns the speed-ups, setting by setting.
 
     Args:
         generator: Of random numbers.
         spreads: Of each setting.
-        num_arms: With the baseline.
-        effect: Of the second arm at the first setting.
-        outliers: Share of the second arm's runs that are slow by `OUTLIER`.
+        num_setups: With the baseline.
+        effect: Of the second setup at the first setting.
+        outliers: Share of the second setup's runs that are slow by `OUTLIER`.
         num_rounds: Of each setting.
     """
-    speeds = np.exp(generator.normal(0, 1, (len(spreads), num_arms, num_rounds)) * spreads[:, None, None])
+    speeds = np.exp(generator.normal(0, 1, (len(spreads), num_setups, num_rounds)) * spreads[:, None, None])
     speeds[0, 1] *= effect
     speeds[:, 1] *= np.where(generator.random(speeds[:, 1].shape) < outliers, OUTLIER, 1.0)
-    arms = [
-        [Runs(arm=str(place), speeds=tuple(own), rounds=tuple(range(num_rounds))) for place, own in enumerate(setting)]
+    setups = [
+        [
+            Runs(setup=str(place), speeds=tuple(own), rounds=tuple(range(num_rounds)))
+            for place, own in enumerate(setting)
+        ]
         for setting in speeds
     ]
-    return judge_family([(first, other) for first, *others in arms for other in others])
+    return judge_family([(first, other) for first, *others in setups for other in others])
 
 
 def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Tables of equal arms whose settings scatter unlike each other; and what is found at one of 16 settings."""
+    """Tables of equal setups whose settings scatter unlike each other; and what is found at one of 16 settings."""
     size = len(BATCH_SIZES)
 
     def unlike(num_settings: int) -> np.ndarray:
@@ -146,16 +149,16 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
         ("unlike, by 1.6 times either way", 2, "9.5 %", "87 %", lambda: unlike(size)),
         ("a quarter three times as noisy", 2, "14 %", "87 %", lambda: few),
         ("from 20 % falling to 2 %", 2, "13 %", "85 %", lambda: np.geomspace(0.2, 0.02, size)),
-        ("6 arms x 20 settings, unlike by 1.6 times", 6, "21 %", "85 %", lambda: unlike(20)),
+        ("6 setups x 20 settings, unlike by 1.6 times", 6, "21 %", "85 %", lambda: unlike(20)),
         ("4 settings, one three times as noisy", 2, "", "", lambda: few[:4]),
     )
-    for (name, num_arms, before, held_before, draw), num_rounds in itertools.product(patterns, (NUM_ROUNDS, 2)):
+    for (name, num_setups, before, held_before, draw), num_rounds in itertools.product(patterns, (NUM_ROUNDS, 2)):
         wrong = held = 0
         for _ in range(num):
             spreads = draw()
-            found = plant_table(generator, spreads, num_arms, num_rounds=num_rounds)
+            found = plant_table(generator, spreads, num_setups, num_rounds=num_rounds)
             wrong += any(one.judgement in ("faster", "slower") for one in found)
-            held += not found[int(spreads.argmax()) * (num_arms - 1)].excludes_one
+            held += not found[int(spreads.argmax()) * (num_setups - 1)].excludes_one
         if num_rounds < NUM_ROUNDS:
             yield Figure(name=f"  {num_rounds} rounds: a false + or -", share=wrong / num, num=num)
             yield Figure(name="  the noisiest setting's interval holds", share=held / num, num=num)
@@ -191,11 +194,11 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
 
 
 def simulate_single_runs(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """One run against five of another arm, which scatter a quarter as much."""
+    """One run against five of another setup, which scatter a quarter as much."""
     wrong = 0
     for _ in range(num):
-        one = Runs(arm="a", speeds=(float(np.exp(generator.normal(0, 4 * spread))),))
-        many = Runs(arm="b", speeds=tuple(np.exp(generator.normal(0, spread, 5))))
+        one = Runs(setup="a", speeds=(float(np.exp(generator.normal(0, 4 * spread))),))
+        many = Runs(setup="b", speeds=tuple(np.exp(generator.normal(0, spread, 5))))
         wrong += judge(one, many).judgement in ("faster", "slower")
     name = "one run against five, which scatters four times as much: alarms"
     yield at_most(name, "50 %", wrong / num, num)
@@ -243,7 +246,7 @@ def plant_search(generator: np.random.Generator, spread: float, second: Callable
             runs = []
             for name, step in (("a", 1e-3 + 1e-5 * value), ("b", second(value))):
                 seconds = step * np.exp(generator.normal(0, spread, NUM_ROUNDS))
-                runs.append(Runs(arm=name, speeds=tuple(value / seconds), rounds=tuple(range(NUM_ROUNDS))))
+                runs.append(Runs(setup=name, speeds=tuple(value / seconds), rounds=tuple(range(NUM_ROUNDS))))
             pairs[value] = (runs[0], runs[1])
         judged = judge_family([pairs[value] for value in sorted(pairs)])
         points = dict(zip(sorted(pairs), judged, strict=True))

@@ -2,23 +2,23 @@
 
     python benchmarks/overhead.py                                   # mnist_mlp and mnist_cnn
     python benchmarks/overhead.py --recipe mnist_mlp --pairs 20
-    python benchmarks/overhead.py --backend jax --backend torch     # on other back ends than TensorFlow
+    python benchmarks/overhead.py --backend jax --backend torch     # on other backends than TensorFlow
     python benchmarks/overhead.py --small                           # small networks, beside plain fit and a bare loop
     python benchmarks/overhead.py --small --before ../older         # ... and beside another checkout of tfbench
 
-Both arms train the same model on the same synthetic data, each in a process of its own; the bare arm has no callback
-but one that reads the clock at the end of an epoch. The two take turns, an epoch each: the arm whose turn it is not is
-stopped (SIGSTOP), tfbench's parent process, the one that tracks it and all threads of the back end included, so that
-drift of the machine hits both alike. An epoch is the time from the end of one to the end of the next, less the time
-stopped; validation, journal and tracking are included. The first epoch is left out, since it holds compilation.
+Both setups train the same model on the same synthetic data, each in a process of its own; the bare setup has no
+callback but one that reads the clock at the end of an epoch. The two take turns, an epoch each: the setup whose turn it
+is not is stopped (SIGSTOP), tfbench's parent process, the one that tracks it and all threads of the backend included,
+so that drift of the machine hits both alike. An epoch is the time from the end of one to the end of the next, less the
+time stopped; validation, journal and tracking are included. The first epoch is left out, since it holds compilation.
 
-Both have, on every back end:
+Both have, on every backend:
 - the batches that tfbench makes for it, through tf.data or by NumPy in a thread; a model compiled as the recipe says;
 - the processor as the only device;
 - your environment, with what sets threads in it (OMP_NUM_THREADS, XLA_FLAGS, ...), and what tfbench changes there;
 - what tfbench sets for the whole process: threads where the recipe names any, determinism, TensorFloat-32, JAX's
   precision of products, PyTorch's choice of algorithms, Keras's types, and the seed.
-The arm under tfbench alone has clock, callbacks, journal and the two processes that follow it; on TensorFlow it has
+The setup under tfbench alone has clock, callbacks, journal and the two processes that follow it; on TensorFlow it has
 soft placement off, too, by which an operation would move to another device.
 
 Large networks hide what the loop around them costs; `--small` looks at those that do not, on TensorFlow alone, as
@@ -43,7 +43,7 @@ import psutil
 import small_networks
 from footer import describe_machine
 
-from tfbench.recipe.abilities import BACKEND_TITLES
+from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.runs.launchers.process import worker_variables
 
 ENDLESS = 1_000_000  # epochs
@@ -87,7 +87,7 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     )
 
 
-class Arm:
+class Setup:
     """One of the two trainings, stopped between its turns."""
 
     def __init__(self, command: list[str], output: Path, backend: str) -> None:
@@ -114,7 +114,7 @@ class Arm:
             self._signal(signal.SIGCONT)
         while len(self.epoch_ends()) == self._num_epochs:
             if self._process.poll() is not None:
-                raise SystemExit(f"an arm has ended: {self._process.args}\n{self._errors.read_text()}")
+                raise SystemExit(f"a setup has ended: {self._process.args}\n{self._errors.read_text()}")
             time.sleep(POLL_SECONDS)
         self._num_epochs = len(self.epoch_ends())
         self._signal(signal.SIGSTOP)
@@ -123,7 +123,7 @@ class Arm:
         return end - before - stopped_seconds
 
     def epoch_ends(self) -> list[float]:
-        """Returns the arm's own clock at the end of each epoch, in seconds."""
+        """Returns the setup's own clock at the end of each epoch, in seconds."""
         return [float(line) for line in self._output.read_text().splitlines()]
 
     def pids(self) -> list[int]:
@@ -141,7 +141,7 @@ class Arm:
                 os.kill(pid, number)
 
 
-class TfbenchArm(Arm):
+class TfbenchSetup(Setup):
     """`tfbench run`, with its journal and a fresh MLflow store."""
 
     def __init__(self, recipe: str, backend: str, folder: Path) -> None:
@@ -163,25 +163,25 @@ class TfbenchArm(Arm):
 
 
 @contextlib.contextmanager
-def both_arms(recipe: str, backend: str) -> Iterator[dict[str, Arm]]:
-    """Starts both arms, each past its first epoch and stopped."""
+def both_setups(recipe: str, backend: str) -> Iterator[dict[str, Setup]]:
+    """Starts both setups, each past its first epoch and stopped."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         command = [sys.executable, __file__, "--bare", "--recipe", recipe, "--backend", backend]
-        bare = Arm(command, folder / "bare.txt", backend)
+        bare = Setup(command, folder / "bare.txt", backend)
         stack.callback(bare.close)
-        tfbench = TfbenchArm(recipe, backend, folder)
+        tfbench = TfbenchSetup(recipe, backend, folder)
         stack.callback(tfbench.close)
         yield {"bare": bare, "tfbench": tfbench}
 
 
 def compare(recipe: str, backend: str, pairs: int) -> str:
-    """Measures the pairs of one recipe on one back end; returns a row of the result's table."""
+    """Measures the pairs of one recipe on one backend; returns a row of the result's table."""
     ratios, bare_seconds = [], []
-    with both_arms(recipe, backend) as arms:
+    with both_setups(recipe, backend) as setups:
         for number in range(pairs):
-            order = list(arms) if number % 2 else list(reversed(arms))
-            seconds = {name: arms[name].run_epoch() for name in order}
+            order = list(setups) if number % 2 else list(reversed(setups))
+            seconds = {name: setups[name].run_epoch() for name in order}
             ratios.append(seconds["tfbench"] / seconds["bare"])
             bare_seconds.append(seconds["bare"])
             click.echo(f"{recipe}, {backend}, pair {number + 1}/{pairs}: {seconds} ratio {ratios[-1]:.4f}", err=True)
@@ -222,7 +222,7 @@ def bootstrap_median(values: list[float]) -> tuple[float, float]:
 @click.option(
     "--before", type=click.Path(exists=True, path_type=Path), help="With --small: another checkout of tfbench."
 )
-@click.option("--rounds", default=5, show_default=True, help="With --small: turns of each arm.")
+@click.option("--rounds", default=5, show_default=True, help="With --small: turns of each setup.")
 @click.option("--bare", "is_bare", is_flag=True, hidden=True)
 def main(
     recipes: tuple[str, ...],
@@ -239,15 +239,13 @@ def main(
         return
     if is_small:
         if set(backends) != {TENSORFLOW}:
-            raise click.UsageError("--small: its arms are TensorFlow's. Leave --backend out.")
+            raise click.UsageError("--small: its setups are TensorFlow's. Leave --backend out.")
         click.echo(small_networks.compare(before, rounds))
         print_machine()
         return
     rows = [compare(recipe, backend, pairs) for backend in backends for recipe in recipes]
     print_machine()
-    head = (
-        "| recipe | back end | pairs of epochs | bare epoch | median ratio | 95 % of the median | quartiles | range |"
-    )
+    head = "| recipe | backend | pairs of epochs | bare epoch | median ratio | 95 % of the median | quartiles | range |"
     click.echo("\n".join([head, "| --- " * 8 + "|", *rows]))
 
 

@@ -1,9 +1,10 @@
 """What a point of a sweep costs beside training: planning, starting the process, storing, and what is between two runs.
 
-    tfbench sweep mnist_mlp --data synthetic --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"
+    tfbench sweep mnist_mlp --data synthetic --setup "default cpu:0" --setup "mirrored cpu:0,cpu:1"
     python benchmarks/point_cost.py @last --store mlruns
 
-Reads the ledgers of the runs of a sweep, which account for the measuring process, and the times in the sweep's record.
+Reads the time breakdowns of the runs of a sweep, which account for the measuring process, and the times in the
+sweep's record.
 """
 
 import datetime
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from tfbench.metrics import LEDGER_ENTRIES
-from tfbench.records.lines import Follower
+from tfbench.metrics import BREAKDOWN_ENTRIES
+from tfbench.records.json_lines import Follower
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, read_sweep
@@ -24,7 +25,7 @@ TRAINING = ("first_step", "warmup", "steady", "validation", "callbacks")
 WORKLOAD = ("data", "model", "evaluation", "checks")  # as long as the recipe makes them
 PARENT = "parent"
 BETWEEN = "between"
-MEANINGS = LEDGER_ENTRIES | {
+MEANINGS = BREAKDOWN_ENTRIES | {
     "unaccounted": "of the measuring process, in no entry",
     PARENT: "of tfbench before the measuring process is started and after its end: request, journal, MLflow",
     BETWEEN: "from the end of a run to the beginning of the next: planning, the sweep's record",
@@ -38,11 +39,11 @@ def read_points(store: Store, sweep_id: str) -> list[dict[str, float]]:
     gaps = read_gaps(store.root / "sweeps" / f"{sweep_id}.jsonl")
     points = []
     for brief in read_briefs(store, finished):
-        wall = brief.metrics.get("ledger/wall_seconds")
+        wall = brief.metrics.get("breakdown/wall_seconds")
         if wall is None:
             continue
-        names = (*LEDGER_ENTRIES, "unaccounted")
-        entries = {name: brief.metrics.get(f"ledger/{name}_seconds") or 0.0 for name in names}
+        names = (*BREAKDOWN_ENTRIES, "unaccounted")
+        entries = {name: brief.metrics.get(f"breakdown/{name}_seconds") or 0.0 for name in names}
         entries[PARENT] = finished[brief.run_id].seconds - wall
         points.append(entries | ({BETWEEN: gaps[brief.run_id]} if brief.run_id in gaps else {}))
     return points

@@ -4,7 +4,7 @@
     python benchmarks/reading.py --journal mlruns/journals/3f2a91bc07de.jsonl --runs 200
 
 One journal, of a run that is made for it or that is named, is planted many times, over 4 networks x 4 batch sizes under
-2 arms, each copy with an id and a speed of its own. Every figure is of a process of its own: the first reading makes
+2 setups, each copy with an id and a speed of its own. Every figure is of a process of its own: the first reading makes
 each run's brief from its journal, as for runs that were imported or that an older version made; later readings find the
 briefs, as the end of a run leaves them.
 """
@@ -24,7 +24,7 @@ from footer import describe_machine
 SEED = 0
 NETWORKS = ([100], [1000], [1000, 1000], [4000, 4000])
 BATCHES = (32, 128, 512, 2048)
-ARMS = (("default", ["cpu:0"]), ("mirrored", ["cpu:0", "cpu:1"]))
+SETUPS = (("default", ["cpu:0"]), ("mirrored", ["cpu:0", "cpu:1"]))
 LIMITS = {1_000: 1.0, 10_000: 5.0}  # seconds that reading and comparing so many runs may take
 
 # In a process of its own: imports, then reading and comparing; prints both times and what was found.
@@ -44,7 +44,7 @@ found = compare_stored(store, store.run_ids())
 compared, processor = time.perf_counter(), time.process_time() - processor
 lines = [*comparison_table(found).text(120), *find_verdict(found)]
 shown = time.perf_counter()
-sizes = len(found.runs), len(found.rows), len(found.arms)
+sizes = len(found.runs), len(found.rows), len(found.setups)
 print(imported - start, compared - imported, processor, shown - compared, *sizes)
 """
 
@@ -71,8 +71,8 @@ def plant(journal: Path, num_runs: int, root: Path) -> None:
 
 
 def change(records: list[dict[str, Any]], index: int, factor: float) -> None:
-    """Makes a copy of a run another one: its id, network, batch size and arm, and steps so many times as long."""
-    strategy, devices = ARMS[index % 2]
+    """Makes a copy of a run another one: its id, network, batch size and setup, and steps so many times as long."""
+    strategy, devices = SETUPS[index % 2]
     network, batch = NETWORKS[index // 2 % 4], BATCHES[index // 8 % 4]
     for record in records:
         match record["kind"]:
@@ -120,14 +120,14 @@ def main(journal: Path | None, numbers: tuple[int, ...]) -> None:
             root = Path(folder) / f"store-{number}"
             plant(journal, number, root)
             for briefs in ("made from the journals", "there", "there"):
-                imports, compared, processor, shown, num_runs, num_rows, num_arms, whole = measure(root)
+                imports, compared, processor, shown, num_runs, num_rows, num_setups, whole = measure(root)
                 if num_runs != number:
                     raise click.ClickException(f"{num_runs:.0f} of {number} runs have a speed: is the journal whole?")
                 limit = f"{LIMITS[number]:g} s" if number in LIMITS else ""
                 times = [f"**{compared:.2f} s**", *(f"{one:.2f} s" for one in (processor, shown, imports, whole))]
                 click.echo(f"| {' | '.join([f'{number:,}', briefs, *times, limit])} |")
         size = journal.stat().st_size
-    click.echo(f"\n{num_rows:.0f} rows x {num_arms:.0f} arms; a journal has {size / 1024:.0f} KiB.")
+    click.echo(f"\n{num_rows:.0f} rows x {num_setups:.0f} setups; a journal has {size / 1024:.0f} KiB.")
     click.echo(describe_machine())
 
 

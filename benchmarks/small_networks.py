@@ -1,8 +1,8 @@
 """How fast small networks train on TensorFlow under tfbench, plain `fit` and a loop written by hand: see `overhead.py`.
 
-On TensorFlow alone: its pipelines, functions and samples on the device are what most of the arms differ in.
-Each arm is a process that stays; it is told which network to train, and then to train for a turn, whole epochs without
-validation, while the others wait. What is timed is a turn, from its begin to the end of its last epoch.
+On TensorFlow alone: its pipelines, functions and samples on the device are what most of the setups differ in.
+Each setup is a process that stays; it is told which network to train, and then to train for a turn, whole epochs
+without validation, while the others wait. What is timed is a turn, from its begin to the end of its last epoch.
 
 - `tfbench`: what `tfbench run` does in its measuring process: its input pipeline, its callbacks, a journal.
 - `tfbench, fast` and `tfbench, fast, XLA`: the same with the settings that `tfbench run --fast` tries: the samples on
@@ -30,7 +30,7 @@ ENDLESS = 1_000_000  # epochs
 FAST = {"training.data_on_device": True, "training.steps_per_execution": 100}
 SETTINGS = {"tfbench, fast": FAST, "tfbench, fast, XLA": FAST | {"training.compiler": "xla"}}
 PLAIN, LOOP = "fit, tf.data", "resident loop"
-ARMS = ("tfbench", *SETTINGS, PLAIN, "fit, NumPy", LOOP)
+SETUPS = ("tfbench", *SETTINGS, PLAIN, "fit, NumPy", LOOP)
 BEFORE = "before"
 
 
@@ -61,7 +61,7 @@ class Turn(NamedTuple):
 
 
 class Turns:
-    """The arm's side: answers with each turn, and waits for the next one."""
+    """The setup's side: answers with each turn, and waits for the next one."""
 
     def __init__(self, epochs: int, samples_per_epoch: int) -> None:
         self._epochs, self._samples = epochs, samples_per_epoch
@@ -85,8 +85,8 @@ def answer(found: dict[str, Any]) -> None:
     print(json.dumps(found), flush=True)
 
 
-def serve(arm: str) -> None:
-    """Trains what standard input asks for, as an arm, until it ends."""
+def serve(setup: str) -> None:
+    """Trains what standard input asks for, as a setup, until it ends."""
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     import keras
 
@@ -96,18 +96,20 @@ def serve(arm: str) -> None:
 
     for line in sys.stdin:
         case = Case(*json.loads(line))
-        overrides = {"dataset.data": "synthetic", "training.global_batch_size": case.batch_size} | SETTINGS.get(arm, {})
+        overrides = {"dataset.data": "synthetic", "training.global_batch_size": case.batch_size} | SETTINGS.get(
+            setup, {}
+        )
         recipe = files.load_recipe(files.find_recipe(case.recipe), overrides)
         keras.backend.clear_session()
         keras.utils.set_random_seed(recipe.training.seed)
         splits = load_data(recipe.dataset, None, seed=recipe.training.seed)
         model = build_compiled_model(recipe.model, recipe.training, splits.spec)
-        if arm == LOOP:
+        if setup == LOOP:
             in_a_loop(splits, model, case)
-        elif arm.startswith("fit"):
-            under_fit(splits, model, case, is_tf_data=arm == PLAIN)
+        elif setup.startswith("fit"):
+            under_fit(splits, model, case, is_tf_data=setup == PLAIN)
         else:
-            under_tfbench(recipe, splits, model, case, is_fast=arm in SETTINGS)
+            under_tfbench(recipe, splits, model, case, is_fast=setup in SETTINGS)
 
 
 def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: bool) -> None:
@@ -117,7 +119,7 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
     from tfbench.backends.tensorflow import input_pipeline, placement
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.records.journal import Journal
-    from tfbench.worker.ledger import Ledger
+    from tfbench.worker.breakdown import Breakdown
     from tfbench.worker.recorder import FitReadings, build_callbacks
     from tfbench.worker.span_clock import SpanClock
 
@@ -125,13 +127,13 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
     steps = count_steps_per_epoch(splits.train.num_samples, case.batch_size)
     turns = Turns(case.epochs, steps * case.batch_size)
     with tempfile.TemporaryDirectory() as folder:
-        journal, ledger = Journal(Path(folder) / "run.jsonl"), Ledger(time.perf_counter_ns())
+        journal, breakdown = Journal(Path(folder) / "run.jsonl"), Breakdown(time.perf_counter_ns())
         clock = SpanClock(
-            recipe.measurement, synchronize=placement.synchronize, on_span=journal.append_span, ledger=ledger
+            recipe.measurement, synchronize=placement.synchronize, on_span=journal.append_span, breakdown=breakdown
         )
         readings = FitReadings(
             clock=clock,
-            ledger=ledger,
+            breakdown=breakdown,
             model=model,
             steps_per_epoch=steps,
             global_batch_size=case.batch_size,
@@ -213,8 +215,8 @@ def arrays_of(splits: Any) -> tuple[Any, Any]:
     return split.inputs[: split.num_samples].astype("float32") * spec.input_scale, split.targets[: split.num_samples]
 
 
-class Arm:
-    """The parent's side of one arm."""
+class Setup:
+    """The parent's side of one setup."""
 
     def __init__(self, name: str, checkout: Path) -> None:
         self.name = name
@@ -254,42 +256,42 @@ class Arm:
         """Waits for the end of a turn."""
         line = self._process.stdout.readline() if self._process.stdout else ""
         if not line:
-            raise SystemExit(f"the arm '{self.name}' has ended; see what it says: {self._process.args}")
+            raise SystemExit(f"the setup '{self.name}' has ended; see what it says: {self._process.args}")
         return Turn(**json.loads(line))
 
 
 def compare(before: Path | None, rounds: int, cases: tuple[Case, ...] = CASES) -> str:
-    """Measures all networks under all arms, in turns; returns a Markdown table."""
+    """Measures all networks under all setups, in turns; returns a Markdown table."""
     here = Path(__file__).resolve().parent.parent
-    places = dict.fromkeys(ARMS[:1], here) | ({BEFORE: before.resolve()} if before else {})
-    places |= dict.fromkeys(ARMS[1:], here)
-    arms = [Arm(name, checkout) for name, checkout in places.items()]
+    places = dict.fromkeys(SETUPS[:1], here) | ({BEFORE: before.resolve()} if before else {})
+    places |= dict.fromkeys(SETUPS[1:], here)
+    setups = [Setup(name, checkout) for name, checkout in places.items()]
     rows = []
     try:
         for case in cases:
-            for arm in arms:
-                arm.begin(case)
-            for arm in arms:
-                arm.receive()
-            turns: dict[str, list[Turn]] = {arm.name: [] for arm in arms}
+            for setup in setups:
+                setup.begin(case)
+            for setup in setups:
+                setup.receive()
+            turns: dict[str, list[Turn]] = {setup.name: [] for setup in setups}
             for number in range(rounds):
-                shift = number % len(arms)
-                for arm in arms[shift:] + arms[:shift]:
-                    turns[arm.name].append(arm.run())
+                shift = number % len(setups)
+                for setup in setups[shift:] + setups[:shift]:
+                    turns[setup.name].append(setup.run())
                 click.echo(f"{case.recipe} batch {case.batch_size}: round {number + 1}/{rounds}", err=True)
-            for arm in arms:
-                arm.send("end")
+            for setup in setups:
+                setup.send("end")
             rows += [describe(case, name, turns) for name in turns]
     finally:
-        for arm in arms:
-            arm.close()
-    head = "| network | batch | arm | samples/s, median | lowest to highest | over `fit, tf.data` | rounds' range "
+        for setup in setups:
+            setup.close()
+    head = "| network | batch | setup | samples/s, median | lowest to highest | over `fit, tf.data` | rounds' range "
     head += "| over the loop | rounds' range | processor time a step |"
     return "\n".join([head, "| --- " * 10 + "|", *rows])
 
 
 def describe(case: Case, name: str, turns: dict[str, list[Turn]]) -> str:
-    """Returns an arm's row: its speeds, and the same rounds over those of plain `fit`, and of the bare loop."""
+    """Returns a setup's row: its speeds, and the same rounds over those of plain `fit`, and of the bare loop."""
     speeds = [turn.samples / turn.seconds for turn in turns[name]]
     over = []
     for other in (PLAIN, LOOP):

@@ -14,7 +14,7 @@ from journals import build_sized_result, write_journal
 from servers import MlflowServer
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import RunExit, RunResult
-from tfbench.records.sweep import ARM_TAG, ROUND_TAG, SWEEP_TAG
+from tfbench.records.sweep import ROUND_TAG, SETUP_TAG, SWEEP_TAG
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import fields
@@ -42,7 +42,11 @@ def build_run(index: int, sweep: str) -> RunResult:
         "training": {"global_batch_size": plain.request.recipe.training.global_batch_size, "epochs": num_epochs},
         **({"measurement": {"warmup_steps": 1, "steps": 58}} if is_point else {}),
     }
-    tags = {SWEEP_TAG: sweep, ROUND_TAG: str(index % 5), ARM_TAG: ("default cpu:0", "mirrored cpu:0,cpu:1")[index % 2]}
+    tags = {
+        SWEEP_TAG: sweep,
+        ROUND_TAG: str(index % 5),
+        SETUP_TAG: ("default cpu:0", "mirrored cpu:0,cpu:1")[index % 2],
+    }
     request = dataclasses.replace(plain.request, recipe=build_recipe(**tables), tags=tags)
     ends = {7: RunExit(status="FAILED", reason="planted"), 11: RunExit(status="KILLED", reason="planted, too")}
     end = ends.get(index % 50, plain.exit)

@@ -17,8 +17,8 @@ from tfbench import metrics
 from tfbench.cli import cli
 from tfbench.errors import ExitCode
 from tfbench.recipe.json_schema import recipe_schema
-from tfbench.recipe.keys import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import format_inline
+from tfbench.recipe.value_types import THREADS, VARIABLE_SECTIONS
 
 ROOT = Path(__file__).parents[1]
 _NOTICE = "<!-- Written by docs/reference.py: edit what it reads, and run it again. -->"
@@ -221,7 +221,7 @@ def _metrics() -> Iterator[str]:
     for title, found in (
         ("Of runs", metrics.METRICS),
         ("Of profiles", metrics.PROFILE_METRICS),
-        ("Of an arm of a sweep, in MLflow: `by_batch_size/...` with a step for each size", metrics.CURVE_METRICS),
+        ("Of a setup of a sweep, in MLflow: `by_batch_size/...` with a step for each size", metrics.CURVE_METRICS),
     ):
         yield from ("", f"## {title}", "")
         rows = [(f"`{name}`", one.unit, one.better.value, one.meaning) for name, one in found.items()]

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from tfbench import api
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.spread import merge_cautions
+from tfbench.analysis.comparison.spread import merge_warnings
 from tfbench.analysis.comparison.verdict import find_caveats
-from tfbench.recipe.abilities import BACKEND_TITLES
+from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.toml_text import describe_values, format_compact
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan
@@ -39,7 +39,7 @@ _ROUNDS, _SECONDS = 3, 5.0  # of a sweep that is not told otherwise
 _PLOT = "samples_per_second.png"
 _LEGEND = (
     "A speed is the geometric mean over processes, one a round, with half the width of its 95 % interval. A speed-up",
-    "is over the first arm, with its 95 % interval: `+` faster, `-` slower, `=` no difference that could be",
+    "is over the first setup, with its 95 % interval: `+` faster, `-` slower, `=` no difference that could be",
     "measured, `!` inconclusive ([how this is judged](../explanation/statistics.md)).",
 )
 
@@ -92,9 +92,9 @@ def _page(folder: Path) -> Iterator[str]:
         yield from (f"- {markdown_text(text)}" for text in sweep.verdict if text not in common)
         yield from ("", *comparison_table(sweep.comparison).markdown(), "")
         if (folder / f"{name}.png").exists():
-            yield from (f"![{name}: samples per second over batch size, a line an arm]({folder.name}/{name}.png)", "")
-        cautions = merge_cautions([run.speed_cautions for run in sweep.comparison.runs])
-        yield from (f"- {markdown_text(text)}" for text in cautions)
+            yield from (f"![{name}: samples per second over batch size, a line a setup]({folder.name}/{name}.png)", "")
+        warnings = merge_warnings([run.speed_warnings for run in sweep.comparison.runs])
+        yield from (f"- {markdown_text(text)}" for text in warnings)
         yield from ("", f"[Journals of these runs]({folder.name}/{name}.tar.gz)")
 
 
@@ -148,7 +148,7 @@ def _command(plan: SweepPlan) -> str:
     options += [] if plan.num_rounds == _ROUNDS else [f"--repeats {plan.num_rounds}"]
     options += [] if seconds == _SECONDS else [f"--seconds {seconds:g}" if seconds else "--full"]
     lines = [" ".join([f"tfbench sweep {plan.recipe_name}", *options])]
-    lines += [" ".join(f"--arm {shlex.quote(arm.label)}" for arm in plan.arms)]
+    lines += [" ".join(f"--setup {shlex.quote(setup.label)}" for setup in plan.setups)]
     lines += [f"--vary {one.key}={','.join(map(format_compact, one.values))}" for one in plan.variations]
     return " \\\n  ".join(lines)
 

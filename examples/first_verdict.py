@@ -12,14 +12,14 @@ SHORT = {"measurement.steps": 20, "measurement.checks": False}
 
 run = tfbench.run("mnist_hidden100_mlp", synthetic=True, devices="cpu:0", overrides=SHORT)
 print(f"{run.run_id}: {run.status}, {run.metrics['samples_per_second']:,.0f} samples/s")
-for caution in run.cautions:
-    print(f"- {caution}")
+for warning in run.warnings:
+    print(f"- {warning}")
 
 # %% The same network with two batch sizes; more rounds would give intervals.
 swept = tfbench.sweep(
     "mnist_hidden100_mlp",
     vary={"training.global_batch_size": [32, 512]},
-    arms=["default cpu:0"],
+    setups=["default cpu:0"],
     rounds=1,
     overrides=SHORT,
     synthetic=True,

@@ -4,7 +4,7 @@
     import tfbench
 
     run = tfbench.run("mnist_mlp", synthetic=True, overrides={"measurement.steps": 200})
-    print(run.status, run.metrics["samples_per_second"], run.cautions)
+    print(run.status, run.metrics["samples_per_second"], run.warnings)
 
     swept = tfbench.sweep("mnist_mlp", vary={"training.global_batch_size": [32, 512]}, synthetic=True)
     print("\n".join(swept.verdict))
@@ -28,14 +28,14 @@ from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
 from tfbench.records.observer import Observer
 from tfbench.records.settings import MachineSettings
 from tfbench.runs.limits import RunLimits
-from tfbench.runs.maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
 from tfbench.runs.requests import lay_values, load_request, resumed_request
+from tfbench.runs.run_maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
 from tfbench.runs.stored import Run, list_rows, read_predecessor, read_stored, run_of
-from tfbench.store.named import find_named
+from tfbench.store.selection import find_named
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.store.tracking_state import TrackingState
-from tfbench.sweeps.arguments import make_variation, parse_arm
+from tfbench.sweeps.arguments import make_variation, parse_setup
 from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep
 from tfbench.sweeps.plan import plan_sweep
 from tfbench.sweeps.sweep import make_sweep, new_sweep, reopen_sweep
@@ -84,7 +84,7 @@ def run(
         observer: Told what happens; None: nobody.
 
     Raises:
-        TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing stored.
+        TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and nothing stored.
     """
     values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, synthetic=synthetic)
     request = load_request(str(recipe), values=values, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code)
@@ -106,7 +106,7 @@ def resume(
     experiment: str | None = None,
     observer: Observer | None = None,
 ) -> Run:
-    """Goes on from the newest snapshot of an earlier run, as `tfbench run --resume` does.
+    """Goes on from the newest checkpoint of an earlier run, as `tfbench run --resume` does.
 
     Args:
         which: The beginning of an id, a run's name, or "@last".
@@ -122,7 +122,7 @@ def resume(
         observer: As of `run`.
 
     Raises:
-        TfbenchError: There is no such run or snapshot, it has not ended, or the new one was refused.
+        TfbenchError: There is no such run or checkpoint, it has not ended, or the new one was rejected.
     """
     kept = Store(Path(store))
     previous, journal = read_predecessor(kept, which)
@@ -137,7 +137,7 @@ def sweep(
     recipe: Folder,
     *,
     vary: Mapping[str, Sequence[Any]] | None = None,
-    arms: Sequence[str] = (),
+    setups: Sequence[str] = (),
     rounds: int = 3,
     seconds: float | None = 5.0,
     overrides: Mapping[str, Any] | None = None,
@@ -157,13 +157,13 @@ def sweep(
 
     Args:
         recipe: A recipe's name, or the path of its file.
-        vary: Dotted key to values: `{"training.global_batch_size": [32, 512]}`; None: what the recipe's [sweep] varies.
-        arms: Where to measure, such as "mirrored cpu:0,cpu:1", "default cpu:0 backend=jax"; the first is the baseline;
+        vary: Dotted key to values: `{"training.global_batch_size": [32, 512]}`; None: as in the recipe's [sweep].
+        setups: "mirrored cpu:0,cpu:1", "default cpu:0 backend=jax"; the first is the baseline;
             none: the recipe's own strategy and devices, if it names any, else processor and GPUs of this machine.
-        rounds: In each of which every point is run once, the arms taking turns.
+        rounds: In each of which every configuration is run once, the setups taking turns.
         seconds: Steady time of a run unless the recipe limits it; None: the recipe's epochs, validation included.
         overrides: As of `run`, and so for what is not named here.
-        backend: Of all arms that name none.
+        backend: Of all setups that name none.
         synthetic: As of `run`.
         data_dir: As of `run`.
         allows_code: As of `run`.
@@ -176,7 +176,8 @@ def sweep(
         observer: Told what happens; None: nobody.
 
     Raises:
-        TfbenchError: A point of it cannot be, the first has no data (nothing is kept then), or it cannot be written.
+        TfbenchError: A configuration of it cannot be, the first has no data (nothing is kept then), or it cannot be
+            written.
     """
     if not 1 <= rounds <= 1000:
         raise RecipeError(f"rounds: must be from 1 to 1000. Received: {rounds}.")
@@ -187,7 +188,7 @@ def sweep(
     bounds = limits or RunLimits()
     plan = plan_sweep(
         request,
-        [parse_arm(text) for text in arms],
+        [parse_setup(text) for text in setups],
         [make_variation(key, values, origin="vary") for key, values in (vary or {}).items()],
         num_rounds=rounds,
         run_timeout_seconds=bounds.timeout_seconds,
@@ -244,16 +245,16 @@ def compare(
         runs: Ids of runs, of series or of one sweep, or a part of them; names; "@last"; None: all, or the sweep's.
         sweep: The beginning of a sweep's id, or "@last", instead of runs.
         recipe: Among all runs, only those of this recipe.
-        baseline: The arm that others are held against, such as "default cpu:0"; None: the first.
-        allows_unequal: Compare arms although they differ in what must be equal.
-        machines: What machines cost, by host name or by the name that arms give them; None: that is not known.
+        baseline: The setup that others are held against, such as "default cpu:0"; None: the first.
+        allows_unequal: Compare setups although they differ in what must be equal.
+        machines: What machines cost, by host name or by the name that setups give them; None: that is not known.
         store: Folder that keeps them.
 
     Returns:
         What could be read: `comparison.unreadable` has the others, by id with why.
 
     Raises:
-        UnknownNameError: There are no such runs, or no such arm.
+        UnknownNameError: There are no such runs, or no such setup.
         TrackingError: The record of the sweep is damaged.
     """
     kept, plan = Store(Path(store)), None
@@ -265,9 +266,11 @@ def compare(
         comparison = compare_stored(kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
     if not comparison.rows and not comparison.unreadable:
         raise UnknownNameError(f"store {kept.root}: no runs to compare. `{kept.command('sweep', 'RECIPE')}` makes some")
-    if comparison.rows and baseline and baseline not in comparison.arms:
-        near = did_you_mean(baseline, comparison.arms)
-        raise UnknownNameError(f"--baseline '{baseline}': no such arm.{near} There are: {', '.join(comparison.arms)}.")
+    if comparison.rows and baseline and baseline not in comparison.setups:
+        near = did_you_mean(baseline, comparison.setups)
+        raise UnknownNameError(
+            f"--baseline '{baseline}': no such setup.{near} There are: {', '.join(comparison.setups)}."
+        )
     return ComparedRuns.of(comparison, plan, machines or {})
 
 

@@ -5,7 +5,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-OUT_OF_MEMORY = "out of memory"  # the type of every back end's error about memory that could not be had
+OUT_OF_MEMORY = "out of memory"  # the type of every backend's error about memory that could not be had
 
 
 class ExitCode(enum.IntEnum):

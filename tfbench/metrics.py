@@ -23,17 +23,17 @@ class Metric(NamedTuple):
 _LOWER, _HIGHER, _NEITHER = Better.LOWER, Better.HIGHER, Better.NEITHER
 
 # Where a measuring process's time goes; each moment is in one of these, or not accounted for.
-LEDGER_ENTRIES = {
+BREAKDOWN_ENTRIES = {
     "startup": "start of the process, imports, devices",
     "data": "loading or making the data, building its pipelines",
-    "model": "building the model, restoring a snapshot, reading what the machine is",
+    "model": "building the model, restoring a checkpoint, reading what the machine is",
     "waiting": "waiting for MLflow to be ready, so that it does not disturb the measurement",
     "replica_check": "checking what several devices sum up and hold",
     "first_step": "first execution: tracing, compilation, first batch",
     "warmup": "the rest of the warm-up",
     "steady": "steady training steps",
     "validation": "validation after each epoch, training samples in inference mode",
-    "callbacks": "between steps and epochs: iterators, callbacks, snapshots",
+    "callbacks": "between steps and epochs: iterators, callbacks, checkpoints",
     "evaluation": "evaluations, predictions and files after the training",
     "checks": "drawing from the input pipeline alone, matrix products, looking for other runs",
     "teardown": "from the last record of the process to its end",
@@ -126,10 +126,10 @@ METRICS: dict[str, Metric] = {
     ),
     "transfer_share": Metric("", _LOWER, "transfer_seconds_per_step / the traced step"),
     "waiting_share": Metric("", _LOWER, "waiting_seconds_per_step / the traced step"),
-    # Ledger of the measuring process
-    **{f"ledger/{name}_seconds": Metric("s", _LOWER, meaning) for name, meaning in LEDGER_ENTRIES.items()},
-    "ledger/unaccounted_seconds": Metric("s", _LOWER, "what is in no entry of the ledger"),
-    "ledger/wall_seconds": Metric("s", _LOWER, "the measuring process, from before its start to its end"),
+    # Time breakdown of the measuring process
+    **{f"breakdown/{name}_seconds": Metric("s", _LOWER, meaning) for name, meaning in BREAKDOWN_ENTRIES.items()},
+    "breakdown/unaccounted_seconds": Metric("s", _LOWER, "what is in no entry of the breakdown"),
+    "breakdown/wall_seconds": Metric("s", _LOWER, "the measuring process, from before its start to its end"),
 }
 
 # Of a profile of a step, which has none of a training
@@ -146,10 +146,10 @@ PROFILE_METRICS: dict[str, Metric] = {
     "profile/bottleneck_seconds": Metric("s", _LOWER, "the largest single part of a step"),
 }
 
-# Of an arm of a sweep, at a step for each size, "by_batch_size/samples_per_second"; see `curve_metric`
+# Of a setup of a sweep, at a step for each size, "by_batch_size/samples_per_second"; see `curve_metric`
 CURVE_METRICS: dict[str, Metric] = {
-    "samples_per_second": Metric("samples/s", _HIGHER, "geometric mean over the runs of an arm"),
-    "speedup": Metric("", _HIGHER, "over the sweep's first arm, which is 1; inconclusive ratios have no point"),
+    "samples_per_second": Metric("samples/s", _HIGHER, "geometric mean over the runs of a setup"),
+    "speedup": Metric("", _HIGHER, "over the sweep's first setup, which is 1; inconclusive ratios have no point"),
     "speedup_low": Metric("", _HIGHER, "lower end of the ratio's 95 % interval"),
     "speedup_high": Metric("", _HIGHER, "upper end of the ratio's 95 % interval"),
 }

@@ -4,7 +4,7 @@
 
 A small network naps a + b * batch seconds in every step under the strategy default, and c + d * batch under one_device,
 which otherwise costs the same: both are one replica on one device. The naps log themselves, and a straight line through
-those of either arm says where they are equally long. The crossover found must be within 5 % of that, in fewer than a
+those of either setup says where they are equally long. The crossover found must be within 5 % of that, in fewer than a
 quarter of the runs that an exhaustive search as fine as 5 % would take.
 """
 
@@ -20,7 +20,7 @@ from naps import RECIPE, with_planted
 from planted import read_naps
 
 LOW, HIGH = 4, 1024
-ARMS = ("default", "one_device")
+SETUPS = ("default", "one_device")
 COSTS = ((0.04, 0.0004), (0.16, 0.0001))  # of a step and of a sample, in seconds: equal at a batch of 400
 LARGEST_ERROR = 0.05
 
@@ -40,7 +40,7 @@ def search(folder: Path, repeats: int, seconds: float) -> dict:
     }
     command = [sys.executable, "-m", "tfbench", "crossover", str(recipe), "--allow-code", "--format", "json"]
     command += ["--vary", f"training.global_batch_size={LOW}..{HIGH}", "--repeats", str(repeats)]
-    command += ["--between", *(f"{arm} cpu:0" for arm in ARMS), "--seconds", str(seconds)]
+    command += ["--between", *(f"{setup} cpu:0" for setup in SETUPS), "--seconds", str(seconds)]
     command += ["--store", str(folder / "mlruns")]
     command += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     done = subprocess.run(command, env=with_planted(), stdout=subprocess.PIPE, check=False)
@@ -50,11 +50,11 @@ def search(folder: Path, repeats: int, seconds: float) -> dict:
 
 
 def find_truth(folder: Path, sizes: list[int]) -> float:
-    """Returns the batch size at which the naps of both arms are equally long, by their own logs."""
+    """Returns the batch size at which the naps of both setups are equally long, by their own logs."""
     lines = []
-    for arm in ARMS:
+    for setup in SETUPS:
         naps = [
-            statistics.fmean(end - start for start, end in read_naps(f"{folder}/naps-{arm}-{size}")) for size in sizes
+            statistics.fmean(end - start for start, end in read_naps(f"{folder}/naps-{setup}-{size}")) for size in sizes
         ]
         lines.append(statistics.linear_regression(sizes, naps))
     (b, a), (d, c) = lines

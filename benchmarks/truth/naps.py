@@ -103,7 +103,7 @@ def check_input_naps(folder: Path) -> tuple[str, bool]:
     ends = [end for _, end in read_naps(str(log))][warmup : warmup + summary["steady_steps"] + 1]
     between = sum(after - before for before, after in itertools.pairwise(ends)) / (len(ends) - 1)
     error = (reported - between) / between
-    is_named = any("input-bound" in caution for caution in document["cautions"])
+    is_named = any("input-bound" in warning for warning in document["warnings"])
     row = f"| pipeline | 1 | 1 | {reported * 1e3:.3f} | | | | | {between * 1e3:.3f} | {error:+.2%} | "
     row += f"input_headroom {summary['input_headroom']:.3f}, {'called' if is_named else 'NOT called'} input-bound |"
     return row, abs(error) <= LARGEST_ERROR and is_named

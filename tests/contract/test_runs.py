@@ -1,4 +1,4 @@
-"""Runs: measured, repeated, killed, gone on with, read back, sent to MLflow, copied, refused."""
+"""Runs: measured, repeated, killed, gone on with, read back, sent to MLflow, copied, rejected."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first_verdict.py"
 
-ENDLESS = (*TINY, "--epochs", "1000000", "--set", "output.snapshot_every_epochs=1")
+ENDLESS = (*TINY, "--epochs", "1000000", "--set", "output.checkpoint_every_epochs=1")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_a_run_reports_what_it_measured(trained: Any) -> None:
         assert 0 <= epoch["accuracy"] <= 1 and 0 <= epoch["val_accuracy"] <= 1
         assert epoch["loss"] > 0 and epoch["val_loss"] > 0
     assert trained["summary"]["samples_per_second"] > 0
-    assert trained["environment"] and trained["settings"] and trained["cautions"]
+    assert trained["environment"] and trained["settings"] and trained["warnings"]
 
 
 def test_a_run_is_once_in_mlflow(trained: Any) -> None:
@@ -187,7 +187,7 @@ def test_the_example_in_python_measures_a_run_and_a_sweep(in_tmp_path: Path) -> 
     again = tfbench.read_run(run.run_id)
     assert (again.metrics, again.row()) == (run.metrics, tfbench.load_runs()[0])
     rows = swept.rows()
-    assert [(row["training.global_batch_size"], row["arm"], row["num_runs"]) for row in rows] == [
+    assert [(row["training.global_batch_size"], row["setup"], row["num_runs"]) for row in rows] == [
         (32, "default cpu:0", 1),
         (512, "default cpu:0", 1),
     ]

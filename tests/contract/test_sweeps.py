@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 SHORT = ("--seconds", "0.2", "--repeats", "1")
 SWEEP = (
     *("sweep", *TINY, "--vary", "training.global_batch_size=2048,4096", *SHORT),
-    *("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1"),
+    *("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1"),
 )
 
 
@@ -31,12 +31,12 @@ def swept(cli: Cli) -> Any:
 def test_a_killed_sweep_is_resumed_to_the_whole_of_it(cli: Cli, swept: Any) -> None:
     assert (swept["num_runs"], swept["num_left"], swept["num_failed"]) == (4, 0, 0)
     entries = {
-        (row["global_batch_size"], entry["arm"]): entry["samples_per_second"]
+        (row["global_batch_size"], entry["setup"]): entry["samples_per_second"]
         for row in swept["rows"]
         for entry in row["entries"]
     }
     assert sorted(entries) == [
-        (size, arm) for size in (2048, 4096) for arm in ("default cpu:0", "mirrored cpu:0,cpu:1")
+        (size, setup) for size in (2048, 4096) for setup in ("default cpu:0", "mirrored cpu:0,cpu:1")
     ]
     assert min(entries.values()) > 0
     finished = [row for row in tfbench.load_runs(cli.store) if row["status"] == "FINISHED"]

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.gpu
 
 TOLERANCE = 0.01
 TERA = 1e12
-# Of what is published, for back ends that were not yet seen on these cards.
+# Of what is published, for backends that were not yet seen on these cards.
 LEAST, MOST = 0.1, 1.05
 
 
@@ -55,7 +55,7 @@ def test_spans_agree_with_the_gpu_s_own_events_and_with_its_kernels() -> None:
     """Records CUDA's events while the device is idle, at both ends of a span: the GPU's clock in place of ours.
 
     A span that ended before its work was done would be shorter than the time between events; kernels that follow one
-    another without a gap must add up to what the host saw of ten steps, where the back end has a trace of them.
+    another without a gap must add up to what the host saw of ten steps, where the backend has a trace of them.
     """
     size = 512 if REHEARSAL else 4096
     found = probe("clock", device=DEVICE, size=size, step_seconds=0.025, num_steps=20 if REHEARSAL else 60)

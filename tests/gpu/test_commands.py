@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from gpu_machine import ARM, ON_BACKEND, run, run_json, show
+from gpu_machine import ON_BACKEND, SETUP, run, run_json, show
 
 pytestmark = pytest.mark.gpu
 
 SMALL = ("mnist_hidden100_mlp", "--data", "synthetic", "--set", "measurement.checks=false", *ON_BACKEND)
-ARMS = ("default cpu:0", ARM)
+SETUPS = ("default cpu:0", SETUP)
 
 
 def test_a_sweep_holds_the_gpu_against_the_processor(tmp_path: Path) -> None:
     done = run(
         *("sweep", *SMALL, "--vary", "training.global_batch_size=128,4096", "--repeats", "1", "--seconds", "0.5"),
-        *("--arm", ARMS[0], "--arm", ARMS[1], "--format", "json"),
+        *("--setup", SETUPS[0], "--setup", SETUPS[1], "--format", "json"),
         cwd=tmp_path,
     )
     assert done.exit_code == 0, done.stderr[-4000:]
@@ -25,16 +25,16 @@ def test_a_sweep_holds_the_gpu_against_the_processor(tmp_path: Path) -> None:
     assert (document["num_runs"], document["num_left"], document["num_failed"]) == (4, 0, 0)
     assert [row["global_batch_size"] for row in document["rows"]] == [128, 4096]
     for row in document["rows"]:
-        # A name says, too, which back end an arm trains with, where that is not TensorFlow.
-        for arm, entry in zip(ARMS, row["entries"], strict=True):
-            assert {*arm.split()} <= {*entry["arm"].split()}
+        # A name says, too, which backend a setup trains with, where that is not TensorFlow.
+        for setup, entry in zip(SETUPS, row["entries"], strict=True):
+            assert {*setup.split()} <= {*entry["setup"].split()}
         assert all(entry["samples_per_second"] > 0 for entry in row["entries"])
 
 
 def test_a_crossover_is_searched_between_processor_and_gpu(tmp_path: Path) -> None:
     document = run_json(
         *("crossover", *SMALL, "--vary", "training.global_batch_size=2048..4096", "--step", "2048", "--repeats", "2"),
-        *("--seconds", "0.3", "--between", *ARMS),
+        *("--seconds", "0.3", "--between", *SETUPS),
         cwd=tmp_path,
     )
     show("crossover", json.dumps({name: document[name] for name in document if name != "runs"})[:3000])

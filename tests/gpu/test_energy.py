@@ -20,7 +20,7 @@ def test_the_energy_of_a_run_is_that_of_its_gpu_and_lies_below_its_power_limit(t
         pytest.skip(f"the driver counts no energy of this GPU: {energy['problems']}")
     (address,) = {source["name"] for source in energy["sources"] if source["part"] == "gpu"}
     (gpu,) = (one for one in gpus.read_gpus() if one.bus_id == address)
-    show("energy of a training of 30 s", gpu, summary, energy, *document["cautions"])
+    show("energy of a training of 30 s", gpu, summary, energy, *document["warnings"])
     assert energy["seconds"] == pytest.approx(summary["steady_seconds"], rel=0.05)
     assert 5 < summary["mean_watts"] <= 1.1 * (gpu.power_limit_watts or 1000)
     assert document["settings"]["gpu_addresses"][0] == address

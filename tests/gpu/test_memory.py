@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpu_machine import ARM, DEVICE, NAME, ON_BACKEND, REHEARSAL, of_a_gpu_alone, probe, run, run_json, show
+from gpu_machine import DEVICE, NAME, ON_BACKEND, REHEARSAL, SETUP, of_a_gpu_alone, probe, run, run_json, show
 from runs import journal_of, of_kind
 from tfbench.machine import gpus
 
@@ -68,7 +68,7 @@ def test_a_batch_that_does_not_fit_is_out_of_memory_and_the_sweep_goes_on(tmp_pa
     assert total
     units = int(1.2 * total / 4 / LARGEST)
     done = run(
-        *("sweep", "mnist_hidden100_mlp", "--data", "synthetic", "--repeats", "1", "--arm", ARM, *ON_BACKEND),
+        *("sweep", "mnist_hidden100_mlp", "--data", "synthetic", "--repeats", "1", "--setup", SETUP, *ON_BACKEND),
         *("--vary", f"training.global_batch_size={LARGEST},{SMALL}", "--set", f"model.hidden_units=[{units}]"),
         *("--set", 'training.optimizer={name="sgd",learning_rate=0.01}', "--set", "measurement.steps=5"),
         *("--set", "measurement.checks=false"),

@@ -32,7 +32,7 @@ from gpu_machine import (
     run_json,
     show,
 )
-from tfbench.recipe.abilities import COMPILERS
+from tfbench.recipe.backend_support import COMPILERS
 
 pytestmark = pytest.mark.gpu
 

@@ -20,7 +20,7 @@ from gpu_machine import (
     show,
 )
 from tfbench.machine import gpus
-from tfbench.recipe.abilities import COMPILERS
+from tfbench.recipe.backend_support import COMPILERS
 
 pytestmark = pytest.mark.gpu
 
@@ -33,7 +33,7 @@ GIBIBYTE = 2**30
 def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) -> None:
     text, facts = run("devices", cwd=tmp_path), run_json("devices", cwd=tmp_path)
     show("tfbench devices", *text.stdout.splitlines(), f"problem: {facts['problem']}")
-    assert facts["problem"] is None, "the driver names a GPU that a back end does not see"
+    assert facts["problem"] is None, "the driver names a GPU that a backend does not see"
     assert len(facts["gpus"]) == count_gpus()
     for one in facts["backends"]:
         if one["name"] == NAME:
@@ -86,7 +86,7 @@ def test_mirrored_places_weights_on_every_gpu() -> None:
     assert {one.rpartition(" on ")[2] for one in found["products"]} == set(found["weights"])
 
 
-def test_an_absent_gpu_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+def test_an_absent_gpu_is_rejected_with_those_that_there_are(tmp_path: Path) -> None:
     options = ("--data", "synthetic", "--steps", "1", *ON_BACKEND, "--devices", "gpu:99")
     done = run("run", "mnist_hidden100_mlp", *options, cwd=tmp_path)
     show("absent", done.stderr.strip().splitlines()[-1])

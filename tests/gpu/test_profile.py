@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpu_machine import DEVICE, NAME, ON_BACKEND, REHEARSAL, TITLE, run_json, show
-from tfbench.recipe.abilities import COMPILERS, why_untraceable
+from tfbench.recipe.backend_support import COMPILERS, why_untraceable
 
 pytestmark = pytest.mark.gpu
 of_a_trace = pytest.mark.skipif(NAME == "jax", reason=f"tfbench reads no trace of {TITLE}'s")
@@ -33,7 +33,7 @@ def test_phases_add_up_to_the_step_and_none_is_negative(document: Any) -> None:
             for one in step["phases"]
         ),
         f"the sum less the step: {1e3 * step['difference_seconds']:+.3f} ms +- {1e3 * half_width:.3f}",
-        *document["profile"]["cautions"],
+        *document["profile"]["warnings"],
         *(f"read: {name} {1e3 * seconds:.3f} ms" for name, seconds in first["seconds"].items()),
     )
     # Phases are calls that wait for the device each; steps of a training do not, so that they may be shorter.

@@ -49,7 +49,7 @@ def test_only_what_measures_imports_a_framework() -> None:
     assert {name.split(".")[0] for name in importers} <= {"backends", "worker", "models", "datasets"}
 
 
-def test_tensorflow_stands_in_its_own_back_end_and_in_functions_of_data_sources_alone() -> None:
+def test_tensorflow_stands_in_its_own_backend_and_in_functions_of_data_sources_alone() -> None:
     importers = importers_of("tensorflow", "tensorflow_datasets")
     assert {module for module in importers if not module.startswith(("backends.tensorflow.", "datasets."))} == set()
     at_import = importers_of("tensorflow", "tensorflow_datasets", only_at_import=True)
@@ -57,7 +57,7 @@ def test_tensorflow_stands_in_its_own_back_end_and_in_functions_of_data_sources_
 
 
 @pytest.mark.parametrize("framework", ["jax", "torch"])
-def test_another_framework_stands_in_its_own_back_end_alone(framework: str) -> None:
+def test_another_framework_stands_in_its_own_backend_alone(framework: str) -> None:
     assert {module for module in importers_of(framework) if not module.startswith(f"backends.{framework}.")} == set()
 
 
@@ -76,7 +76,7 @@ def test_only_records_know_pydantic() -> None:
     importers = importers_of("pydantic", "pydantic_core")
     # The configs of models and data sets use its Field for ranges that no other record has.
     others = {module for module in importers if not module.startswith(("models.", "datasets."))}
-    of_recipes = {f"recipe.{name}" for name in ("keys", "sections", "optimizers", "json_schema")}
+    of_recipes = {f"recipe.{name}" for name in ("value_types", "sections", "optimizers", "json_schema")}
     assert others <= {"schema", "records.events", *of_recipes}
 
 

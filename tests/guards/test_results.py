@@ -26,7 +26,7 @@ def test_a_sweep_of_one_size_has_a_page_without_a_plot(tmp_path: Path, monkeypat
     results = load_results()
     store = Store(tmp_path / "store")
     plan = build_plan(sweep_id="a" * 32, variations=(), tables=to_tables(build_recipe(measurement={"seconds": 5.0})))
-    write_sweep(store, plan, lambda cell: 100.0)
+    write_sweep(store, plan, lambda planned: 100.0)
     monkeypatch.setattr(results, "RESULTS", tmp_path / "results")
     results.pack(store.root, tmp_path / "results" / "machine")
     (text,) = results.write_pages().values()

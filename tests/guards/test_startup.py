@@ -50,6 +50,6 @@ def test_the_parent_checks_recipes_and_starts_workers_without_tensorflow(code: s
     assert {"tensorflow", "keras", "mlflow"} & set(heavy_modules_after(code, tmp_path)) == set()
 
 
-def test_a_worker_hides_gpus_and_refuses_before_tensorflow_is_imported(tmp_path: Path) -> None:
+def test_a_worker_hides_gpus_and_rejects_before_tensorflow_is_imported(tmp_path: Path) -> None:
     code = "import tfbench.worker.__main__, tfbench.worker.benchmark"
     assert {"tensorflow", "keras", "mlflow"} & set(heavy_modules_after(code, tmp_path)) == set()

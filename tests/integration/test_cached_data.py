@@ -46,7 +46,7 @@ def test_a_run_is_the_same_and_says_where_its_data_came_from(data: Path, tmp_pat
     assert runs[0]["dataset"] == runs[1]["dataset"] == runs[2]["dataset"]
     figures = ("loss", "accuracy", "val_loss", "val_accuracy")
     assert len({tuple(one["epochs"][0][name] for name in figures) for one in runs}) == 1
-    assert all(one["summary"]["ledger/data_seconds"] > 0 for one in runs)
+    assert all(one["summary"]["breakdown/data_seconds"] > 0 for one in runs)
     (ready,) = of_kind(journal_of(tmp_path / "mlruns"), "ready")
     assert ready["dataset"]["cache"] == "read"
 

@@ -27,7 +27,7 @@ KEY = "training.global_batch_size"
 
 
 def speeds_of(document: Any) -> dict[int, list[bool]]:
-    """Returns for each batch size whether its arms have a speed."""
+    """Returns for each batch size whether its setups have a speed."""
     return {
         row["setting"][KEY]: [entry["samples_per_second"] is not None for entry in row["entries"]]
         for row in document["rows"]
@@ -87,7 +87,7 @@ def ray(tmp_path: Path) -> Iterator[str]:
 def test_two_nodes_of_ray_make_a_task_each_and_the_journals_come_home(tmp_path: Path, ray: str) -> None:
     done = run(
         *("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,512", "--repeats", "2", "--no-mlflow"),
-        *("--arm", "default cpu:0", "--arm", "default cpu:0 intra_op_threads=1", "--set", "measurement.steps=5"),
+        *("--setup", "default cpu:0", "--setup", "default cpu:0 intra_op_threads=1", "--set", "measurement.steps=5"),
         *(*NO_CHECKS, "--ray", ray, "--format", "json"),
         cwd=tmp_path,
         RAY_USAGE_STATS_ENABLED="0",

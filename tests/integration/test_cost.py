@@ -46,7 +46,7 @@ def test_a_price_is_turned_into_a_cost_and_a_recipe_warns_of_the_wrong_device(tm
     metrics = tracked.data.metrics
     assert metrics["cost/machine"] == pytest.approx(3600 * metrics["cost/hours"])
     assert "cost/epoch" not in metrics  # an epoch has 1,875 steps
-    refused = run("run", "mine.toml", "--price-per-hour", "-1", cwd=tmp_path)
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith("Error: command line: cost.price_per_hour: ")
-    assert "must be greater than or equal to 0. Received: -1." in refused.stderr
+    rejected = run("run", "mine.toml", "--price-per-hour", "-1", cwd=tmp_path)
+    assert rejected.exit_code == 2
+    assert rejected.stderr.startswith("Error: command line: cost.price_per_hour: ")
+    assert "must be greater than or equal to 0. Received: -1." in rejected.stderr

@@ -1,6 +1,6 @@
-"""The same step, the same data and the same validation, whatever the strategy; each arm in a process of its own.
+"""The same step, the same data and the same validation, whatever the strategy; each setup in a process of its own.
 
-TensorFlow takes its logical devices once a process, so every arm is a child that does all there is to compare.
+TensorFlow takes its logical devices once a process, so every setup is a child that does all there is to compare.
 """
 
 import json
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 NUM_TRAIN, NUM_VALIDATION, BATCH = 20, 9, 8  # a pass wraps inside its third batch; the last validation batch is of 1
 
-ARM = """
+SETUP = """
 import json, sys
 import numpy as np
 from tfbench.backends.tensorflow import placement, input_pipeline
@@ -27,11 +27,11 @@ from tfbench.recipe.optimizers import SgdConfig
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.datasets.sources.splits import Split, Splits
 
-arm = json.loads(sys.argv[1])
+setup = json.loads(sys.argv[1])
 training = TrainingConfig(
-    global_batch_size=arm["batch"], epochs=1, optimizer=SgdConfig(learning_rate=0.1), seed=arm["seed"]
+    global_batch_size=setup["batch"], epochs=1, optimizer=SgdConfig(learning_rate=0.1), seed=setup["seed"]
 )
-resolved = placement.resolve(DistributionConfig(strategy=arm["strategy"], devices=tuple(arm["devices"])), training)
+resolved = placement.resolve(DistributionConfig(strategy=setup["strategy"], devices=tuple(setup["devices"])), training)
 
 import keras
 
@@ -53,11 +53,11 @@ def build_cnn(spec):
 
 kept, facts = {}, {"placement": list(resolved.placement.devices), "feed": resolved.placement.feed}
 for name, shape in (("mlp", (28, 28, 1)), ("cnn", (12, 12, 1))):
-    spec = DatasetSpec(input_shape=shape, input_dtype="uint8", target_shape=(), num_classes=10,
-                       train_samples=arm["num_train"], validation_samples=arm["num_validation"], input_scale=1 / 255)
+    spec = DatasetSpec(input_shape=shape, input_dtype="uint8", target_shape=(), num_classes=10, input_scale=1 / 255,
+                       train_samples=setup["num_train"], validation_samples=setup["num_validation"])
     rng = np.random.default_rng(1)
-    splits = Splits(spec=spec, train=make_split(rng, arm["num_train"], shape),
-                    validation=make_split(rng, arm["num_validation"], shape), source="test")
+    splits = Splits(spec=spec, train=make_split(rng, setup["num_train"], shape),
+                    validation=make_split(rng, setup["num_validation"], shape), source="test")
     keras.utils.set_random_seed(3)
     with resolved.strategy.scope():
         if name == "mlp":
@@ -66,22 +66,22 @@ for name, shape in (("mlp", (28, 28, 1)), ("cnn", (12, 12, 1))):
         else:
             model = build_cnn(spec)
     kept |= {f"{name}_before_{i}": array for i, array in enumerate(arrays(model))}
-    batches = input_pipeline.build_training_dataset(splits, global_batch_size=arm["batch"], seed=training.seed)
+    batches = input_pipeline.build_training_dataset(splits, global_batch_size=setup["batch"], seed=training.seed)
     model.fit(batches, steps_per_epoch=1, epochs=1, shuffle=False, verbose=0)
     kept |= {f"{name}_after_{i}": array for i, array in enumerate(arrays(model))}
-    validation = input_pipeline.build_validation_dataset(splits, batch_size=arm["batch"])
+    validation = input_pipeline.build_validation_dataset(splits, batch_size=setup["batch"])
     facts[name] = model.evaluate(validation, verbose=0, return_dict=True)
     logits = keras.ops.convert_to_numpy(model(splits.validation.inputs.astype("float32") / 255))
     facts[f"{name}_accuracy"] = float(np.mean(np.argmax(logits, -1) == splits.validation.targets))
 
 # The order: samples that are their own number, seen as the replicas see them.
-numbers = np.arange(arm["num_train"], dtype=np.float32)[:, None]
+numbers = np.arange(setup["num_train"], dtype=np.float32)[:, None]
 spec = DatasetSpec(input_shape=(1,), input_dtype="float32", target_shape=(1,), num_classes=None,
-                   train_samples=arm["num_train"], validation_samples=1)
-split = Split(inputs=numbers, targets=numbers, num_samples=arm["num_train"])
+                   train_samples=setup["num_train"], validation_samples=1)
+split = Split(inputs=numbers, targets=numbers, num_samples=setup["num_train"])
 splits = Splits(spec=spec, train=split, validation=split, source="test")
 def order(count):
-    batches = input_pipeline.build_training_dataset(splits, global_batch_size=arm["batch"], seed=training.seed)
+    batches = input_pipeline.build_training_dataset(splits, global_batch_size=setup["batch"], seed=training.seed)
     distributed = iter(resolved.strategy.experimental_distribute_dataset(batches))
     seen = []
     for _ in range(count):
@@ -90,7 +90,7 @@ def order(count):
         seen.append([int(number) for part in parts for number in np.ravel(part.numpy())])
     return seen
 facts["order"], facts["order_again"] = order(5), order(5)
-np.savez(arm["output"], **kept)
+np.savez(setup["output"], **kept)
 print("FACTS" + json.dumps(facts))
 """
 
@@ -103,28 +103,28 @@ PLACEMENTS = {
 }
 
 
-class Arm:
+class Setup:
     """What one strategy made of the same input."""
 
     def __init__(self, output: Path, strategy: str, devices: list[str]) -> None:
-        arm = {"strategy": strategy, "devices": devices, "output": str(output), "batch": BATCH, "seed": 5}
-        arm |= {"num_train": NUM_TRAIN, "num_validation": NUM_VALIDATION}
-        self.facts: dict[str, Any] = facts_of(ARM, json.dumps(arm))
+        setup = {"strategy": strategy, "devices": devices, "output": str(output), "batch": BATCH, "seed": 5}
+        setup |= {"num_train": NUM_TRAIN, "num_validation": NUM_VALIDATION}
+        self.facts: dict[str, Any] = facts_of(SETUP, json.dumps(setup))
         self.weights = dict(np.load(output))
 
 
 @pytest.fixture(scope="module")
-def arms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Arm]:
-    folder = tmp_path_factory.mktemp("arms")
+def setups(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Setup]:
+    folder = tmp_path_factory.mktemp("setups")
     with ThreadPoolExecutor(max_workers=2) as pool:
-        futures = {name: pool.submit(Arm, folder / f"{name}.npz", *args) for name, args in PLACEMENTS.items()}
+        futures = {name: pool.submit(Setup, folder / f"{name}.npz", *args) for name, args in PLACEMENTS.items()}
         return {name: future.result() for name, future in futures.items()}
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 @pytest.mark.parametrize("name", ["one_device", "two", "four"])
-def test_one_step_gives_the_weights_of_a_single_device(arms: dict[str, Arm], name: str, model: str) -> None:
-    single, other = arms["default"].weights, arms[name].weights
+def test_one_step_gives_the_weights_of_a_single_device(setups: dict[str, Setup], name: str, model: str) -> None:
+    single, other = setups["default"].weights, setups[name].weights
     keys = [key for key in single if key.startswith(f"{model}_after")]
     assert len(keys) >= 4
     for key in keys:
@@ -137,23 +137,23 @@ def test_one_step_gives_the_weights_of_a_single_device(arms: dict[str, Arm], nam
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 @pytest.mark.parametrize("name", ["one_device", "two", "four"])
 def test_validation_counts_every_sample_once_in_a_last_batch_of_one(
-    arms: dict[str, Arm], name: str, model: str
+    setups: dict[str, Setup], name: str, model: str
 ) -> None:
-    single, other = arms["default"].facts, arms[name].facts
+    single, other = setups["default"].facts, setups[name].facts
     assert NUM_VALIDATION % BATCH == 1
     assert other[model] == pytest.approx(single[model], abs=1e-5)
     assert other[model]["accuracy"] == pytest.approx(other[f"{model}_accuracy"], abs=1e-6)
 
 
-def test_the_data_order_is_the_same_in_all_strategies_and_at_every_start(arms: dict[str, Arm]) -> None:
-    expected = arms["default"].facts["order"]
-    for arm in arms.values():
-        assert arm.facts["order"] == expected
-        assert arm.facts["order_again"] == expected
+def test_the_data_order_is_the_same_in_all_strategies_and_at_every_start(setups: dict[str, Setup]) -> None:
+    expected = setups["default"].facts["order"]
+    for setup in setups.values():
+        assert setup.facts["order"] == expected
+        assert setup.facts["order_again"] == expected
 
 
-def test_a_pass_holds_every_sample_once_and_wraps_inside_a_batch(arms: dict[str, Arm]) -> None:
-    batches = arms["two"].facts["order"]
+def test_a_pass_holds_every_sample_once_and_wraps_inside_a_batch(setups: dict[str, Setup]) -> None:
+    batches = setups["two"].facts["order"]
     assert [len(batch) for batch in batches] == [BATCH] * 5
     numbers = [number for batch in batches for number in batch]
     first, second = numbers[:NUM_TRAIN], numbers[NUM_TRAIN : 2 * NUM_TRAIN]
@@ -162,8 +162,8 @@ def test_a_pass_holds_every_sample_once_and_wraps_inside_a_batch(arms: dict[str,
     assert first != sorted(first)
 
 
-def test_one_replica_is_fed_alike_under_every_strategy(arms: dict[str, Arm]) -> None:
-    assert {name: arm.facts["feed"] for name, arm in arms.items()} == {
+def test_one_replica_is_fed_alike_under_every_strategy(setups: dict[str, Setup]) -> None:
+    assert {name: setup.facts["feed"] for name, setup in setups.items()} == {
         "default": "direct",
         "one_device": "direct",
         "two": "split",
@@ -171,7 +171,7 @@ def test_one_replica_is_fed_alike_under_every_strategy(arms: dict[str, Arm]) -> 
     }
 
 
-def test_an_arm_ran_where_it_was_told_to(arms: dict[str, Arm]) -> None:
-    assert {name: arm.facts["placement"] for name, arm in arms.items()} == {
+def test_a_setup_ran_where_it_was_told_to(setups: dict[str, Setup]) -> None:
+    assert {name: setup.facts["placement"] for name, setup in setups.items()} == {
         name: devices or ["cpu:0"] for name, (_, devices) in PLACEMENTS.items()
     }

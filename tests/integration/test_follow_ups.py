@@ -24,7 +24,7 @@ from tfbench.store.store import Store
 from tfbench.tracking import server
 
 STORE = ("--store", "my store")
-TWO_CPUS = ("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1")
+TWO_CPUS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
 BETWEEN = ("--between", "default cpu:0", "mirrored cpu:0,cpu:1")
 LARGER = ("--set", "model.hidden_units=[400,400]")
 QUICKLY = ("--data", "synthetic", "--seconds", "0.5", "--repeats", "2")
@@ -34,11 +34,11 @@ SESSION = (
     (2, "compare", "--sweep", "@last", *STORE),
     (0, "init", "my net.toml", "--model", "lenet5", "--dataset", "cifar10"),
     (0, "run", "my net.toml", "--data", "synthetic", "--no-mlflow", *STORE),
-    (0, "run", "mnist_mlp", "--data", "synthetic", "--snapshot-every", "1", *LARGER, *STORE),
+    (0, "run", "mnist_mlp", "--data", "synthetic", "--checkpoint-every", "1", *LARGER, *STORE),
     (0, "sweep", "--quick", "--repeats", "1", *LARGER, *STORE),
     (0, "sweep", "mnist_mlp", *QUICKLY, *TWO_CPUS, "--vary", "training.global_batch_size=32,64", "--no-mlflow", *STORE),
     (0, "sweep", "my net.toml", *QUICKLY, *TWO_CPUS, "--vary", "training.global_batch_size=8", *STORE),
-    (0, "sweep", "mnist_mlp", *QUICKLY, "--arm", "default cpu:0", "--dry-run", *STORE),
+    (0, "sweep", "mnist_mlp", *QUICKLY, "--setup", "default cpu:0", "--dry-run", *STORE),
     (0, "crossover", "mnist_mlp", *QUICKLY, "--vary", "training.global_batch_size=16..18", *BETWEEN, *STORE),
     (0, "scale", "mnist_mlp", *QUICKLY, "--replicas", "1,2", *STORE),
     (0, "check", "mnist_mlp", *QUICKLY, "--save", "base line.json", *STORE),

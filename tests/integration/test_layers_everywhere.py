@@ -121,14 +121,14 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Facts:
     return facts, dict(np.load(Path(folder) / "kept.npz"))
 
 
-@pytest.mark.parametrize("arm", ["default_jit", "one_device", "one_device_jit", "two"])
-def test_one_step_through_every_layer_gives_the_weights_of_a_single_device(child: Facts, arm: str) -> None:
+@pytest.mark.parametrize("setup", ["default_jit", "one_device", "one_device_jit", "two"])
+def test_one_step_through_every_layer_gives_the_weights_of_a_single_device(child: Facts, setup: str) -> None:
     _, kept = child
     num_weights = 8  # two kernels and two biases of the recurrent convolution, two local, two dense
     for index in range(num_weights):
         before, after = kept[f"default/before/{index}"], kept[f"default/after/{index}"]
-        np.testing.assert_array_equal(kept[f"{arm}/before/{index}"], before)
-        np.testing.assert_allclose(kept[f"{arm}/after/{index}"], after, rtol=0, atol=1e-5)
+        np.testing.assert_array_equal(kept[f"{setup}/before/{index}"], before)
+        np.testing.assert_allclose(kept[f"{setup}/after/{index}"], after, rtol=0, atol=1e-5)
         assert np.abs(after - before).max() > 1e-4  # the step moved what is compared
     assert f"default/before/{num_weights}" not in kept
 

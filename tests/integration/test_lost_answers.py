@@ -131,7 +131,7 @@ def test_of_runs_that_killed_clients_left_one_is_gone_on_with(
     client, tags = MlflowClient(server.uri), {"tfbench.run_id": RUN}
     experiment_id = client.create_experiment("twins")
     twins = [client.create_run(experiment_id, tags=tags) for _ in range(2)]
-    client.log_param(twins[1].info.run_id, "arm", fields.params(RESULT)["arm"])
+    client.log_param(twins[1].info.run_id, "setup", fields.params(RESULT)["setup"])
     tracked = track(proxy, store, "twins")
     assert tracked.run_id == twins[1].info.run_id
     client.create_run(experiment_id, tags=tags)  # by a call that arrives after its client was killed

@@ -14,12 +14,12 @@ import pytest
 
 from builders import build_epoch
 from journals import build_sized_result, make_database, write_journal
-from sweeps import TWO_ARMS, build_cell_result, build_plan
+from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.run import RunExit, RunResult, TrackedRun
-from tfbench.records.sweep import Variation, list_cells
-from tfbench.report.figures import ARM_COLORS
+from tfbench.records.sweep import Variation, list_planned_runs
+from tfbench.report.figures import SETUP_COLORS
 from tfbench.store.store import Store
 from tfbench.tracking import fields
 from tfbench.tracking.mlflow_sweep_view import sweep_view
@@ -136,7 +136,7 @@ def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) ->
         ("model.hidden_units", "[1000, 1000]"),
         ("training.optimizer.name", "adam"),
         ("strategy", "mirrored"),
-        ("arm", "mirrored cpu:0"),
+        ("setup", "mirrored cpu:0"),
         ("global_batch_size", "32"),
     }
     metrics = run.data.metrics
@@ -157,7 +157,7 @@ def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) ->
     assert tags["tfbench.data"].startswith("synthetic")
     assert tags["mlflow.runName"].endswith("-synthetic")
     assert "Synthetic data" in tags["mlflow.note.content"].splitlines()[2]
-    assert "Synthetic data" in tags["tfbench.cautions"]
+    assert "Synthetic data" in tags["tfbench.warnings"]
 
 
 def test_a_value_that_does_not_exist_is_left_out(store: Store) -> None:
@@ -258,25 +258,25 @@ def test_a_report_is_a_run_of_its_own_and_a_newer_one_takes_its_place(store: Sto
 
 
 def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> SweepFigures:
-    """Builds what a sweep of two batch sizes under two arms says."""
+    """Builds what a sweep of two batch sizes under two setups says."""
     curves = tuple(
         Curve(
-            name=arm.label,
+            name=setup.label,
             place=place,
             over="batch size",
-            labels={"arm": arm.label, "training.global_batch_size": "96, 128"},
+            labels={"setup": setup.label, "training.global_batch_size": "96, 128"},
             points={size: {"samples_per_second": speed * size} for size in (96, 128)},
             inconclusive=(96,),
             run_ids=tuple(run_ids[place::2]),
         )
-        for place, arm in enumerate(TWO_ARMS)
+        for place, setup in enumerate(TWO_SETUPS)
     )
     return SweepFigures(curves=curves, verdict=("Use this.", "Not that."))
 
 
 def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
     plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
-    results = [build_cell_result(plan, cell, 100.0 * (1 + cell.number)) for cell in list_cells(plan)]
+    results = [build_planned_result(plan, planned, 100.0 * (1 + planned.number)) for planned in list_planned_runs(plan)]
     tracker = new_tracker(store, "mine")
     for result in results:
         finish(store, result, tracker)
@@ -294,14 +294,14 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
     tracked = {run.data.tags.get("tfbench.run_id", ""): run for run in runs_of(store)}
     by_time = sorted(runs_of(store), key=lambda run: run.info.start_time)
     drawn = {run.info.run_name: run for run in by_time if run.data.tags.get("tfbench.curve")}
-    assert list(drawn) == [arm.label for arm in TWO_ARMS]
-    for place, (run, color) in enumerate(zip(drawn.values(), ARM_COLORS, strict=False)):
+    assert list(drawn) == [setup.label for setup in TWO_SETUPS]
+    for place, (run, color) in enumerate(zip(drawn.values(), SETUP_COLORS, strict=False)):
         history = client_of(store).get_metric_history(run.info.run_id, "by_batch_size/samples_per_second")
         assert [(point.step, point.value) for point in history] == [(96, 9600.0), (128, 12800.0)]
         points = "- batch size 96: 9,600 samples/s, ratio inconclusive\n- batch size 128: 12,800 samples/s"
         assert run.data.tags["mlflow.note.content"] == f"Use this.\n\n{points}\n\nNot that."
         assert run.data.tags["mlflow.runColor"] == color
-        assert run.data.params == {"arm": TWO_ARMS[place].label, "global_batch_size": "96, 128"}
+        assert run.data.params == {"setup": TWO_SETUPS[place].label, "global_batch_size": "96, 128"}
         result = "96: 9,600 samples/s, ratio inconclusive; 128: 12,800 samples/s"
         assert (run.data.tags["tfbench.round"], run.data.tags["tfbench.result"]) == ("all", result)
         members = [tracked[run_id].data.tags for run_id in run_ids[place::2]]
@@ -315,7 +315,7 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
 
 def test_a_ratios_line_ends_before_an_inconclusive_point(store: Store) -> None:
     plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(32, 64, 96, 128)),), num_rounds=1)
-    result = build_cell_result(plan, list_cells(plan)[0], 100.0)
+    result = build_planned_result(plan, list_planned_runs(plan)[0], 100.0)
     finish(store, result, tracker := new_tracker(store))
     known = {"samples_per_second": 1.0, "speedup": 2.0, "speedup_low": 1.9, "speedup_high": 2.1}
     points = {32: known, 64: {"samples_per_second": 1.0}, 96: known, 128: {"samples_per_second": 1.0}}
@@ -328,7 +328,7 @@ def test_a_ratios_line_ends_before_an_inconclusive_point(store: Store) -> None:
 
 def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: Store) -> None:
     plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
-    results = [build_cell_result(plan, cell, 100.0) for cell in list_cells(plan)]
+    results = [build_planned_result(plan, planned, 100.0) for planned in list_planned_runs(plan)]
     for result in results:
         finish(store, result)
     run_ids = [result.request.run_id for result in results]
@@ -369,7 +369,7 @@ def test_a_report_or_sweep_that_cannot_be_shown_says_how_to_try_again(store: Sto
 
 def test_the_name_of_a_run_of_a_sweep_begins_with_what_tells_it_from_others(store: Store) -> None:
     plan = build_plan()
-    result = build_cell_result(plan, list_cells(plan)[0], 100.0)
+    result = build_planned_result(plan, list_planned_runs(plan)[0], 100.0)
 
     def name_of(name: str, *overrides: str) -> str:
         request = dataclasses.replace(result.request, name=name, overrides=overrides)
@@ -380,7 +380,7 @@ def test_the_name_of_a_run_of_a_sweep_begins_with_what_tells_it_from_others(stor
     assert name_of(usual, "model.hidden_units") == "100-b32-r1-default-cpu:0-test-synthetic"
     assert name_of("test-b32-default-r1") == "b32-r1-default-test-synthetic"
     assert name_of("my own") == "my own-synthetic"
-    assert fields.params(result)["arm"] == "default cpu:0"
+    assert fields.params(result)["setup"] == "default cpu:0"
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def test_a_run_that_is_stopped_or_whose_worker_is_killed_keeps_its_epochs(
     if is_worker_killed:
         assert printed_epochs(done.stdout) == epochs
     else:  # it says where its time went until it was stopped, not until its last epoch ended
-        assert [record["kind"] for record in journal_of(endless.store)][-2:] == ["ledger", "exit"]
+        assert [record["kind"] for record in journal_of(endless.store)][-2:] == ["breakdown", "exit"]
 
 
 def test_a_run_that_is_stopped_before_it_is_ready_leaves_nothing(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_server_that_is_down_costs_one_warning_and_no_figure(tmp_path: Path) -
     document = done.document
     assert document["status"] == "FINISHED"
     assert document["mlflow"] is None
-    assert any(caution.startswith("not tracked: ") for caution in document["cautions"])
+    assert any(warning.startswith("not tracked: ") for warning in document["warnings"])
     assert len(document["epochs"]) == 2
 
 

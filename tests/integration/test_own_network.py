@@ -79,9 +79,9 @@ def test_checking_a_recipe_and_printing_it_imports_no_code(tfbench: Callable[...
     write_own(in_tmp_path, TRACE)
     assert tfbench("validate", "mine.toml", "--allow-code") == (0, "mine.toml: ok\n", "")
     assert 'name = "mine.nets:build_model"\nwidth = 5\n' in tfbench("show", "mine.toml", "--toml").stdout
-    refused = tfbench("show", "mine.toml", "--allow-code")
-    assert refused.exit_code == 2
-    assert "only loading the data of mine.data:load_splits would tell its shapes" in refused.stderr
+    rejected = tfbench("show", "mine.toml", "--allow-code")
+    assert rejected.exit_code == 2
+    assert "only loading the data of mine.data:load_splits would tell its shapes" in rejected.stderr
     assert not Path("imported").exists()
 
 
@@ -136,12 +136,12 @@ def test_own_network_and_own_data_are_measured(runs: dict[str, tuple[Path, Finis
     (note,) = [note for note in result.notes if "code of" in note]
     assert note.startswith(f"the network is code of {folder}/mine/nets.py (SHA-256 {result.model.digest})")
     assert result.dataset.source.endswith(f"(SHA-256 {result.dataset.digest})")
-    assert note in document["cautions"]
+    assert note in document["warnings"]
 
 
 @SAVES
 @pytest.mark.slow
-def test_a_batch_larger_than_own_data_is_refused_and_nothing_is_stored(runs: dict[str, tuple[Path, Finished]]) -> None:
+def test_a_batch_larger_than_own_data_is_rejected_and_nothing_is_stored(runs: dict[str, tuple[Path, Finished]]) -> None:
     folder, done = runs["too_large"]
     assert done.exit_code == 2
     assert done.stderr.rstrip().endswith(

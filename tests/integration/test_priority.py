@@ -10,7 +10,7 @@ from runs import NO_CHECKS, Command, of_kind, run
 SHORT = ("--steps", "12", "--verbose", "--no-mlflow", *NO_CHECKS)
 
 
-def test_arms_under_another_niceness_are_recorded_cautioned_and_refused(tmp_path: Path) -> None:
+def test_setups_under_another_niceness_are_recorded_cautioned_and_rejected(tmp_path: Path) -> None:
     own = os.getpriority(os.PRIO_PROCESS, 0)
     if own > 16:
         pytest.skip("the tests run with the highest niceness already")
@@ -30,6 +30,6 @@ def test_arms_under_another_niceness_are_recorded_cautioned_and_refused(tmp_path
     assert {"name": "niceness", "a": own, "b": own + 3} in difference["unequal"]
     compared = run("compare", "usual", "nice", "--baseline", "default cpu:0", "--format", "json", cwd=tmp_path)
     entries = [entry for row in compared.document["rows"] for entry in row["entries"]]
-    (arm,) = (entry for entry in entries if entry["unequal"])
-    assert arm["unequal"] == [{"name": "niceness", "a": own, "b": own + 3}]
-    assert arm["speedup"] is None
+    (setup,) = (entry for entry in entries if entry["unequal"])
+    assert setup["unequal"] == [{"name": "niceness", "a": own, "b": own + 3}]
+    assert setup["speedup"] is None

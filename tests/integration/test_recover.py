@@ -148,22 +148,22 @@ def test_a_run_on_another_host_is_left_alone_until_it_ended_or_was_silent_for_an
     assert recover_with(store, tracker)[IDS[0]].status == "recovered"
 
 
-def test_neither_a_damaged_journal_nor_one_that_the_server_refuses_stops_the_others(
+def test_neither_a_damaged_journal_nor_one_that_the_server_rejects_stops_the_others(
     store: Store, tracker: FakeTracker
 ) -> None:
     paths = [write_journal(store, build_sized_result(index)) for index in range(5)]
     paths[0].write_bytes(paths[0].read_bytes().replace(b'"placement":{', b'"placement":{"surprise":1,'))
     paths[1].write_bytes(b"no journal\n")
     paths[2].write_bytes(b"\0" * 1000)
-    snapshot = paths[2].with_suffix(".files") / "snapshots" / "1.h5"
-    snapshot.parent.mkdir(parents=True)
-    snapshot.touch()
+    checkpoint = paths[2].with_suffix(".files") / "checkpoints" / "1.h5"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
     os.utime(paths[2], (0, 0))
-    tracker.refused.add(paths[3].stem)
+    tracker.rejected.add(paths[3].stem)
     runs = recover_with(store, tracker)
     assert [runs[path.stem].status for path in paths] == [*["failed"] * 4, "recovered"]
-    assert runs[paths[3].stem].message == "server refuses this run"
-    assert snapshot.exists()
+    assert runs[paths[3].stem].message == "server rejects this run"
+    assert checkpoint.exists()
 
 
 def test_a_run_that_cannot_be_read_stops_no_command_over_all_runs(store: Store, tfbench: Cli) -> None:
@@ -262,10 +262,10 @@ def test_a_store_that_cannot_be_written_to_is_an_error(
 ) -> None:
     write_journal(store, RESULTS[0])
 
-    def refuse(self: Store, name: str) -> contextlib.AbstractContextManager[None]:
+    def reject(self: Store, name: str) -> contextlib.AbstractContextManager[None]:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(Store, "lock", refuse)
+    monkeypatch.setattr(Store, "lock", reject)
     with pytest.raises(TrackingError, match=f"store {store.root}: cannot be written to: Read-only file system"):
         recover_with(store, tracker)
 
@@ -365,9 +365,9 @@ def test_an_export_is_the_journal_and_overwrites_nothing_unless_told_to(
     root = ("--store", str(store.root))
     assert tfbench("export", "mlp-100-b32-0", "-o", "-", *root).stdout == path.read_text()
     file.write_text("precious")
-    refused = tfbench("export", "@last", "-o", str(file), *root)
-    assert (refused.exit_code, file.read_text()) == (2, "precious")
-    assert f"{file}: is there already. Use --force" in refused.stderr
+    rejected = tfbench("export", "@last", "-o", str(file), *root)
+    assert (rejected.exit_code, file.read_text()) == (2, "precious")
+    assert f"{file}: is there already. Use --force" in rejected.stderr
     assert tfbench("export", "@last", "-o", str(file), "--force", *root).exit_code == 0
     assert file.read_text() == path.read_text()
     nowhere = tfbench("export", "@last", "-o", str(tmp_path / "none" / "run.jsonl"), *root)

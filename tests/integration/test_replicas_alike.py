@@ -15,7 +15,7 @@ from runs import facts_of, journal_of, of_kind, run
 pytestmark = pytest.mark.slow
 
 # Optimizer, steps_per_execution, numbers of replicas; few of these where each replica keeps something of the optimizer
-ARMS = (("sgd", 1, (1, 2, 3, 4, 5, 8)), ("momentum", 3, (2, 3)), ("adam", 1, (2, 3)))
+SETUPS = (("sgd", 1, (1, 2, 3, 4, 5, 8)), ("momentum", 3, (2, 3)), ("adam", 1, (2, 3)))
 
 SETUP = """
 import json, sys
@@ -68,8 +68,8 @@ def train(strategy, optimizer, per_execution):
     model.fit(batches(), steps_per_epoch=NUM_STEPS, epochs=1, shuffle=False, verbose=0)
     return arrays(model)
 
-arms, kept = json.loads(sys.argv[1]), {}
-for optimizer, per_execution, counts in arms:
+setups, kept = json.loads(sys.argv[1]), {}
+for optimizer, per_execution, counts in setups:
     for count in (0, *counts):
         strategy = strategy_of(count) if count else tf.distribute.get_strategy()
         for index, array in enumerate(train(strategy, optimizer, per_execution)):
@@ -126,12 +126,12 @@ print("FACTS" + json.dumps(facts))
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("weights") / "weights.npz"
-    facts_of(TRAIN, json.dumps(ARMS), str(path))
+    facts_of(TRAIN, json.dumps(SETUPS), str(path))
     return dict(np.load(path))
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "per_execution", "count"), [(*arm, count) for *arm, counts in ARMS for count in counts]
+    ("optimizer", "per_execution", "count"), [(*setup, count) for *setup, counts in SETUPS for count in counts]
 )
 def test_any_number_of_replicas_trains_as_one_does(
     weights: dict[str, Any], optimizer: str, per_execution: int, count: int

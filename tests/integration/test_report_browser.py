@@ -11,9 +11,9 @@ import browser
 from browser import Browser, open_browser, wait_for
 from builders import build_environment
 from journals import write_journal
-from sweeps import TWO_ARMS, build_cell_result, build_plan, write_sweep
+from sweeps import TWO_SETUPS, build_plan, build_planned_result, write_sweep
 from tfbench.records.machine import Gpu
-from tfbench.records.sweep import list_cells
+from tfbench.records.sweep import list_planned_runs
 from tfbench.report.html.report import render_report
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
@@ -46,14 +46,16 @@ def write_page(folder: Path, name: str, text: str) -> None:
 
 
 def write_machines(store: Store) -> None:
-    """Writes the runs of one arm on two machines, whose names are long and which have GPUs."""
-    plan = build_plan(arms=TWO_ARMS[:1])
+    """Writes the runs of one setup on two machines, whose names are long and which have GPUs."""
+    plan = build_plan(setups=TWO_SETUPS[:1])
     for place in range(2):
         gpus = (Gpu(name="Example GPU with 80 GB of memory", memory_bytes=2**36, driver="535.104.05"),) * 8
         environment = build_environment(hostname=f"node-{place}.cluster.example.org", gpus=gpus)
-        for cell in list_cells(plan):
-            result = build_cell_result(plan, cell, 1000.0 * (1 + place) + cell.round_number, environment=environment)
-            request = dataclasses.replace(result.request, run_id=f"{place}{cell.number:031x}")
+        for planned in list_planned_runs(plan):
+            result = build_planned_result(
+                plan, planned, 1000.0 * (1 + place) + planned.round_number, environment=environment
+            )
+            request = dataclasses.replace(result.request, run_id=f"{place}{planned.number:031x}")
             write_journal(store, dataclasses.replace(result, request=request))
 
 
@@ -62,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the reports of a sweep and of two machines, and pages that show them as wide as a phone."""
     folder = tmp_path_factory.mktemp("report")
     store = Store(folder / "mlruns")
-    write_sweep(store, build_plan(), lambda cell: 1000.0 * (1 + cell.arm) + cell.round_number)
+    write_sweep(store, build_plan(), lambda planned: 1000.0 * (1 + planned.setup) + planned.round_number)
     plan, results = read_sweep(store, "abc")
     text = render_report(gather_contents(store, compare_sweep(store, plan, results), plan, created=1_700_000_000.0))
     write_page(folder, "report", text)

@@ -1,4 +1,4 @@
-"""A run that was killed goes on from its snapshot as if nothing had happened."""
+"""A run that was killed goes on from its checkpoint as if nothing had happened."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from runs import Command, Finished, journal_of, of_kind, run, tracked_runs, wait
 pytestmark = pytest.mark.slow
 
 # Dropout, Adam's moments, statistics that differ from replica to replica, a batch that does not divide the samples, and
-# executions of several steps that do not divide the epoch: all that a snapshot must know of.
+# executions of several steps that do not divide the epoch: all that a checkpoint must know of.
 RECIPE = """
 [recipe]
 title = "Test"
@@ -40,7 +40,7 @@ optimizer = { name = "adam", learning_rate = 0.001 }
 [measurement]
 checks = false
 [output]
-snapshot_every_epochs = 1
+checkpoint_every_epochs = 1
 """
 
 
@@ -70,9 +70,9 @@ def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_
     expected = losses(whole.document["epochs"])
     assert len(set(expected)) == 4
 
-    held = hold_workers(tmp_path, "snapshot", count=3)  # it would be over soon
+    held = hold_workers(tmp_path, "checkpoint", count=3)  # it would be over soon
     command = Command("run", "small.toml", *placement, cwd=tmp_path, **held)
-    command.wait_for("snapshot", count=2)
+    command.wait_for("checkpoint", count=2)
     worker = command.worker()
     os.kill(command.process.pid, signal.SIGKILL)
     worker.kill()
@@ -95,27 +95,27 @@ def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_
     assert tracked.data.tags["tfbench.resumed_from"] == killed
 
 
-def refused(done: Finished) -> str:
+def rejected(done: Finished) -> str:
     assert done.exit_code == 2
     assert "Traceback" not in done.stderr
     return done.stderr
 
 
-def test_what_cannot_go_on_is_refused_with_the_reason(tmp_path: Path, uninterrupted: tuple[Path, Finished]) -> None:
+def test_what_cannot_go_on_is_rejected_with_the_reason(tmp_path: Path, uninterrupted: tuple[Path, Finished]) -> None:
     folder, done = uninterrupted
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     assert "--resume" not in done.stderr  # nothing is left to do
 
-    assert "all of its 4 epochs are done" in refused(run("run", "--resume", "@last", cwd=tmp_path))
-    assert "training.seed: cannot be changed" in refused(
+    assert "all of its 4 epochs are done" in rejected(run("run", "--resume", "@last", cwd=tmp_path))
+    assert "training.seed: cannot be changed" in rejected(
         run("run", "--resume", "@last", "--epochs", "6", "--seed", "1", cwd=tmp_path)
     )
-    assert "leave RECIPE out" in refused(run("run", "small.toml", "--resume", "@last", cwd=tmp_path))
-    older, newest = sorted((tmp_path / "mlruns/journals").glob("*.files/snapshots/*.npz"))
+    assert "leave RECIPE out" in rejected(run("run", "small.toml", "--resume", "@last", cwd=tmp_path))
+    older, newest = sorted((tmp_path / "mlruns/journals").glob("*.files/checkpoints/*.npz"))
     older.unlink()
     newest.write_bytes(newest.read_bytes()[:1000])
     damaged = run("run", "--resume", "@last", "--epochs", "5", cwd=tmp_path)
     assert damaged.exit_code != 0
     assert f"{newest.name}: is missing or damaged" in damaged.stderr
     newest.unlink()
-    assert "no snapshot to go on from" in refused(run("run", "--resume", "@last", "--epochs", "5", cwd=tmp_path))
+    assert "no checkpoint to go on from" in rejected(run("run", "--resume", "@last", "--epochs", "5", cwd=tmp_path))

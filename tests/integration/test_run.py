@@ -70,17 +70,17 @@ def runs(folder: Path) -> dict[str, Done]:
     return done
 
 
-def test_the_ledger_adds_up_to_the_time_of_the_process(runs: dict[str, Done]) -> None:
+def test_the_breakdown_adds_up_to_the_time_of_the_process(runs: dict[str, Done]) -> None:
     for done in (runs["plain"], runs["mirrored"]):
         summary = done.document["summary"]
-        ledger = {name: seconds for name, seconds in summary.items() if name.startswith("ledger/")}
-        wall = ledger.pop("ledger/wall_seconds")
-        assert sum(ledger.values()) == pytest.approx(wall)
+        breakdown = {name: seconds for name, seconds in summary.items() if name.startswith("breakdown/")}
+        wall = breakdown.pop("breakdown/wall_seconds")
+        assert sum(breakdown.values()) == pytest.approx(wall)
         assert wall == of_kind(done.journal, "exit")[0]["worker_seconds"]
-        assert min(ledger.values()) >= 0
+        assert min(breakdown.values()) >= 0
         epochs = done.document["epochs"]
-        parts = sum(ledger[f"ledger/{part}_seconds"] for part in ("first_step", "warmup", "steady"))
-        # Spans begin after the parts of the ledger do and end before; how long that takes, the machine says.
+        parts = sum(breakdown[f"breakdown/{part}_seconds"] for part in ("first_step", "warmup", "steady"))
+        # Spans begin after the parts of the time breakdown do and end before; how long that takes, the machine says.
         assert sum(epoch["epoch_seconds"] for epoch in epochs) <= parts + 1e-6
         validating = sum(epoch["validation_seconds"] or 0.0 for epoch in epochs)
         assert parts + validating <= epochs[-1]["elapsed_seconds"] + 1e-6
@@ -139,7 +139,7 @@ def test_a_run_leaves_the_brief_that_its_journal_makes(folder: Path, runs: dict[
 
 
 @pytest.mark.parametrize(
-    ("name", "figures", "caution"),
+    ("name", "figures", "warning"),
     [
         ("mirrored", {"devices": ["cpu:0", "cpu:1"], "num_replicas": 2, "per_replica_batch_size": 64}, "same cores"),
         ("mirrored", {"num_parameters": 79_510, "global_batch_size": 128}, "Synthetic data"),
@@ -149,16 +149,16 @@ def test_a_run_leaves_the_brief_that_its_journal_makes(folder: Path, runs: dict[
     ],
 )
 def test_a_run_is_what_was_asked_for_and_says_what_it_is_worth(
-    runs: dict[str, Done], name: str, figures: dict[str, Any], caution: str
+    runs: dict[str, Done], name: str, figures: dict[str, Any], warning: str
 ) -> None:
     document = runs[name].document
     assert {key: document[key] for key in figures} == figures
-    assert any(caution in text for text in document["cautions"])
+    assert any(warning in text for text in document["warnings"])
 
 
 def test_runs_at_the_same_time_say_so(runs: dict[str, Done]) -> None:
-    cautions = [caution for name in ("plain", "mirrored") for caution in runs[name].document["cautions"]]
-    assert any("at the same time" in caution for caution in cautions)
+    warnings = [warning for name in ("plain", "mirrored") for warning in runs[name].document["warnings"]]
+    assert any("at the same time" in warning for warning in warnings)
 
 
 def test_limits_executions_and_the_clock_are_kept(runs: dict[str, Done]) -> None:

@@ -21,7 +21,7 @@ SECRET, TOKEN = "pass/w0rd-planted", "t0ken-planted"  # the first as its address
 QUOTED = quote(SECRET, safe="")
 PLANTED = [SECRET, QUOTED, TOKEN, base64.b64encode(f"me:{SECRET}".encode()).decode()]
 RUN = ("run", "sine_lstm", "--epochs", "1", *NO_CHECKS)
-SWEEP = ("sweep", "sine_lstm", "--vary", "training.global_batch_size=16,32", "--arm", "default cpu:0")
+SWEEP = ("sweep", "sine_lstm", "--vary", "training.global_batch_size=16,32", "--setup", "default cpu:0")
 
 
 class Watched:
@@ -104,7 +104,7 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(server: MlflowServer, tmp_
         seen("show", "--effective", "@last")
         seen("export", "@last", "-o", "run.jsonl")
         seen("import", "run.jsonl", "--store", "other", "--tracking-uri", uri)
-        seen(*RUN, MLFLOW_TRACKING_URI=uri.replace(QUOTED, "wr0ng"))  # which the server refuses
+        seen(*RUN, MLFLOW_TRACKING_URI=uri.replace(QUOTED, "wr0ng"))  # which the server rejects
     with contextlib.closing(LossyProxy(server, "nobody")) as proxy:
         seen(*RUN, "--format", "json", MLFLOW_TRACKING_URI=f"http://me:{QUOTED}@127.0.0.1:{proxy.port}")
     require_nowhere(tmp_path, server.files.parent)

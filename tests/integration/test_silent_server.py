@@ -67,7 +67,7 @@ def test_recover_asks_it_once_and_gives_up(
         ("MLFLOW_HTTP_REQUEST_TIMEOUT", "soon", " and MLFLOW_HTTP_REQUEST_MAX_RETRIES must be numbers"),
     ],
 )
-def test_a_timeout_that_is_none_is_refused(
+def test_a_timeout_that_is_none_is_rejected(
     tfbench: Cli, address: str, monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(name, value)

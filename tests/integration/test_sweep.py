@@ -14,7 +14,7 @@ QUICK = (
     "mnist_hidden100_mlp",
     "--data",
     "synthetic",
-    "--arm",
+    "--setup",
     "default cpu:0",
     "--repeats",
     "1",

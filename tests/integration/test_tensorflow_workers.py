@@ -21,7 +21,7 @@ from runs import DEADLINE_SECONDS, clean_environment
 pytestmark = pytest.mark.slow
 
 TOLD = 17  # exit status of a worker that SIGTERM reached
-ARMS = {"momentum": 1, "adam": 4}  # steps_per_execution
+SETUPS = {"momentum": 1, "adam": 4}  # steps_per_execution
 
 PROGRAM = """
 import json, os, signal, sys
@@ -34,11 +34,11 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.optimizers import AdamConfig, SgdConfig
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.part import WHOLE, Part
-from tfbench.records.placement import Member
+from tfbench.records.placement import WorkerRank
 from tfbench.schema import to_plain
 from tfbench.worker.optimizer import build_optimizer
 
-index, addresses, arms, told, output = json.loads(sys.argv[1])
+index, addresses, setups, told, output = json.loads(sys.argv[1])
 signal.signal(signal.SIGTERM, lambda *_: os._exit(told))
 OPTIMIZERS = {"momentum": SgdConfig(learning_rate=0.1, momentum=0.9), "adam": AdamConfig(learning_rate=0.01)}
 BATCH, NUM_VALIDATION = 12, 29  # the last batch of a validation is of 5 samples
@@ -51,30 +51,31 @@ def split(count):
                  num_samples=count)
 
 splits = Splits(spec=spec, train=split(100), validation=split(NUM_VALIDATION), source="test")
-member = None if index is None else Member(index=index, num_workers=len(addresses), addresses=tuple(addresses))
-part = Part(index, len(addresses)) if member else WHOLE
-config = DistributionConfig(strategy="multi_worker" if member else "default", devices=("cpu:0",))
+rank = None if index is None else WorkerRank(index=index, num_workers=len(addresses), addresses=tuple(addresses))
+part = Part(index, len(addresses)) if rank else WHOLE
+config = DistributionConfig(strategy="multi_worker" if rank else "default", devices=("cpu:0",))
 
-def training_of(arm):
-    return TrainingConfig(global_batch_size=BATCH, epochs=1, optimizer=OPTIMIZERS[arm], steps_per_execution=arms[arm])
+def training_of(setup):
+    return TrainingConfig(global_batch_size=BATCH, epochs=1, optimizer=OPTIMIZERS[setup],
+                          steps_per_execution=setups[setup])
 
-resolved = backend.resolve(config, training_of("adam"), member)
+resolved = backend.resolve(config, training_of("adam"), rank)
 
 import keras
 
-def build(arm):
+def build(setup):
     model = keras.Sequential([keras.Input(spec.input_shape), keras.layers.Conv2D(4, 3, activation="relu"),
                               keras.layers.MaxPooling2D(), keras.layers.Flatten(), keras.layers.Dense(10)])
-    model.compile(build_optimizer(OPTIMIZERS[arm], model, total_steps=20),
+    model.compile(build_optimizer(OPTIMIZERS[setup], model, total_steps=20),
                   keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                   metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")], jit_compile=False,
-                  steps_per_execution=arms[arm])
+                  steps_per_execution=setups[setup])
     return model
 
-def laid_out(arm):
+def laid_out(setup):
     keras.utils.set_random_seed(3 + (index or 0))  # all begin with the weights of the first, whatever they draw
     with resolved.scope():
-        model = build(arm)
+        model = build(setup)
         backend.lay_out(resolved, config, model)
     return model
 
@@ -86,17 +87,17 @@ def fit(model, **options):
 
 validation = input_pipeline.build_validation_dataset(splits, batch_size=BATCH, part=part)
 facts, kept = {"placement": to_plain(resolved.placement), "checks": {}, "validation": {}}, {}
-for arm in arms:
-    model = laid_out(arm)
-    if member:
-        facts["checks"][arm] = to_plain(backend.check_replicas(model, resolved.placement))
+for setup in setups:
+    model = laid_out(setup)
+    if rank:
+        facts["checks"][setup] = to_plain(backend.check_replicas(model, resolved.placement))
     with backend.watch() as watch:
         fit(model, steps_per_epoch=20, epochs=1)
         backend.synchronize()
         watch.verify(resolved, model)
-    facts["validation"][arm] = model.evaluate(validation, verbose=0, return_dict=True)
-    kept |= {f"{arm} {i}": variables.to_numpy(v) for i, v in enumerate(variables.training_variables(model))}
-    kept[f"{arm} logits"] = model.predict(input_pipeline.without_targets(validation), verbose=0)
+    facts["validation"][setup] = model.evaluate(validation, verbose=0, return_dict=True)
+    kept |= {f"{setup} {i}": variables.to_numpy(v) for i, v in enumerate(variables.training_variables(model))}
+    kept[f"{setup} logits"] = model.predict(input_pipeline.without_targets(validation), verbose=0)
 kept["labels"] = splits.validation.targets
 np.savez(output, **kept)
 backend.leave()
@@ -144,7 +145,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 
 @contextlib.contextmanager
 def _started(index: int | None, addresses: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
-    arguments = json.dumps([index, addresses, ARMS, TOLD, str(folder / f"{index}.npz")])
+    arguments = json.dumps([index, addresses, SETUPS, TOLD, str(folder / f"{index}.npz")])
     program = PROGRAM if index is None else PROGRAM + LOSE
     with (folder / f"{index}.err").open("w") as errors:
         worker = subprocess.Popen(
@@ -175,28 +176,28 @@ def test_each_worker_has_its_device_and_its_part_of_a_batch(seen: Seen) -> None:
         assert placement["feed"] == "direct"
 
 
-@pytest.mark.parametrize("arm", ARMS)
-def test_two_workers_train_as_one_process_does(seen: Seen, arm: str) -> None:
+@pytest.mark.parametrize("setup", SETUPS)
+def test_two_workers_train_as_one_process_does(seen: Seen, setup: str) -> None:
     alone = seen.arrays[2]
-    names = [name for name in alone if name.startswith(arm)]
+    names = [name for name in alone if name.startswith(setup)]
     assert len(names) > 6
     for arrays in seen.arrays[:2]:
         assert max(float(np.abs(arrays[name] - alone[name]).max()) for name in names) < 2e-5
     assert all(np.array_equal(seen.arrays[0][name], seen.arrays[1][name]) for name in names)
 
 
-@pytest.mark.parametrize("arm", ARMS)
-def test_a_validation_by_two_workers_counts_every_sample_once(seen: Seen, arm: str) -> None:
-    logits, labels = seen.arrays[0][f"{arm} logits"].astype(np.float64), seen.arrays[0]["labels"]
+@pytest.mark.parametrize("setup", SETUPS)
+def test_a_validation_by_two_workers_counts_every_sample_once(seen: Seen, setup: str) -> None:
+    logits, labels = seen.arrays[0][f"{setup} logits"].astype(np.float64), seen.arrays[0]["labels"]
     losses = np.log(np.exp(logits).sum(axis=-1)) - logits[np.arange(len(labels)), labels]
     for facts in seen.facts:
-        assert facts["validation"][arm]["loss"] == pytest.approx(losses.mean(), rel=1e-5)
-        assert facts["validation"][arm]["accuracy"] == pytest.approx((logits.argmax(-1) == labels).mean(), rel=1e-6)
+        assert facts["validation"][setup]["loss"] == pytest.approx(losses.mean(), rel=1e-5)
+        assert facts["validation"][setup]["accuracy"] == pytest.approx((logits.argmax(-1) == labels).mean(), rel=1e-6)
 
 
 def test_sums_over_two_workers_count_each_once(seen: Seen) -> None:
     for facts in seen.facts[:2]:
-        assert facts["checks"] == {arm: {"num_replicas": 2, "reason": "", "fault": ""} for arm in ARMS}
+        assert facts["checks"] == {setup: {"num_replicas": 2, "reason": "", "fault": ""} for setup in SETUPS}
 
 
 def test_a_worker_that_is_told_to_end_does_and_the_other_says_that_it_lost_it(seen: Seen) -> None:

@@ -19,11 +19,11 @@ from click.testing import CliRunner
 import browser
 from browser import DEADLINE_SECONDS, Browser, open_browser, wait_for
 from journals import build_sized_result, make_database
-from sweeps import BATCHES, TWO_ARMS, build_cell_result, build_limited_plan, write_sweep
+from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_planned_result, write_sweep
 from tfbench import cli
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
-from tfbench.records.sweep import Cell, Variation, list_cells
+from tfbench.records.sweep import PlannedRun, Variation, list_planned_runs
 from tfbench.store.store import Store
 from tfbench.tracking import database, server
 from tfbench.tracking.mlflow_tracker import MlflowTracker
@@ -48,8 +48,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         tracker.finish(result, folder / "files")
     write_sweep(store, SWEEP, speed_of)
     tracker = MlflowTracker(store.tracking_uri, "sweeps", store)
-    for cell in list_cells(SWEEP):
-        result = build_cell_result(SWEEP, cell, speed_of(cell))
+    for planned in list_planned_runs(SWEEP):
+        result = build_planned_result(SWEEP, planned, speed_of(planned))
         tracker.update(result, summarize_run(result))
         tracker.finish(result, folder / "files")
     tracker.log_report(
@@ -58,9 +58,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store
 
 
-def speed_of(cell: Cell) -> float:
+def speed_of(planned: PlannedRun) -> float:
     """Each run of the sweep has a speed of its own."""
-    return 1000.0 * (1 + cell.number)
+    return 1000.0 * (1 + planned.number)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_the_view_opens_on_the_charts_of_all_runs(page: Browser, tmp_path: Path)
     script = """
         return [...document.querySelectorAll('.scatterlayer .point')].map(point => getComputedStyle(point).fill)"""
     colors = wait_for(lambda: (found := page.run(script)) and len(found) >= 2 * len(RUNS) and found, "the points")
-    assert len(set(colors)) == 2  # of the arms: one device, mirrored
+    assert len(set(colors)) == 2  # of the setups: one device, mirrored
     text = page.text()
     assert "Speed by network size and batch size" in text
     assert "parameters as log10 vs. samples per second as log10" in text
@@ -144,7 +144,7 @@ def test_the_view_of_a_sweep_opens_on_its_own_runs_and_leads_to_its_report(
     page.open("about:blank")
     page.open(sweep_url)
     wait_for(lambda: "13 matching runs" in page.text(), "the runs of the sweep, its curves and its report")
-    # A line for each of two arms and two networks, whose ratios rest on one round each and are not drawn.
+    # A line for each of two setups and two networks, whose ratios rest on one round each and are not drawn.
     script = """
         return [...document.querySelectorAll('.scatterlayer .trace path.js-line')].map(
             line => getComputedStyle(line).stroke)"""
@@ -153,9 +153,9 @@ def test_the_view_of_a_sweep_opens_on_its_own_runs_and_leads_to_its_report(
     text = page.text()
     assert "Sweep abc of test" in text
     assert "by_batch_size/samples_per_second" in text
-    for arm in TWO_ARMS:  # the legend has them all
+    for setup in TWO_SETUPS:  # the legend has them all
         for network in (100, 1000):
-            assert f"{network} {arm.label} (by_batch_size/samples_per_second)" in text
+            assert f"{network} {setup.label} (by_batch_size/samples_per_second)" in text
     page.screenshot(tmp_path / "sweep.png")
     page.run("[...document.querySelectorAll('a')].find(a => a.textContent == 'report-abc').click()")
     find = "return [...document.querySelectorAll('a')].find(a => a.textContent == 'Open the report')?.href"
@@ -188,7 +188,7 @@ def test_ending_the_command_ends_the_server_and_its_children(store: Store) -> No
         assert not any(relative.is_running() for relative in family)
 
 
-def test_what_cannot_be_shown_is_refused(tfbench: Callable[..., Any], store: Store, in_tmp_path: Path) -> None:
+def test_what_cannot_be_shown_is_rejected(tfbench: Callable[..., Any], store: Store, in_tmp_path: Path) -> None:
     (in_tmp_path / "damaged").mkdir()
     (in_tmp_path / "damaged" / "mlflow.db").write_text("hello " * 100)
     with socket.socket() as holder:

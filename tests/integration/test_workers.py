@@ -10,7 +10,7 @@ import pytest
 from browser import free_port
 from fake_workers import read_journal
 from runs import NO_CHECKS, Command, of_kind, wait_for_the_end_of, wait_until
-from tfbench.records.members import FOLDER
+from tfbench.records.worker_journals import FOLDER
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NAME == "torch", reason="PyTorch trains in one process")]
@@ -52,7 +52,7 @@ def test_workers_of_two_commands_train_as_one_until_one_is_gone(tmp_path: Path) 
     assert Path(ended[1].document["journal"]).parent.name == FOLDER
 
 
-def test_a_worker_that_was_asked_for_something_else_is_refused_by_both(tmp_path: Path) -> None:
+def test_a_worker_that_was_asked_for_something_else_is_rejected_by_both(tmp_path: Path) -> None:
     for command in start_two(tmp_path, ("--steps", "20"), ("--steps", "20", "--seed", "7")):
         done = command.wait()
         assert done.exit_code == 2

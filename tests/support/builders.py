@@ -186,7 +186,7 @@ def build_result(**fields: Any) -> RunResult:
     spans = (
         build_span(first_step=1, last_step=1, seconds=2.0),
         build_span(first_step=2, last_step=10),
-        # Ten spans: fewer are a caution.
+        # Ten spans: fewer are a warning.
         *(build_span(first_step=step, last_step=step, seconds=0.1) for step in range(11, 21)),
     )
     return RunResult(

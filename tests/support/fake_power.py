@@ -40,7 +40,7 @@ class Card:
     pids: tuple[int, ...] = (4242,)
     is_divided: bool = False
     is_lost: bool = False
-    refused: tuple[str, ...] = ()  # functions that it does not support
+    rejected: tuple[str, ...] = ()  # functions that it does not support
     counted_before: float = 5000.0  # joules
 
 
@@ -137,7 +137,7 @@ class FakeNvml:
     def _require(self, function: str, card: Card) -> None:
         if card.is_lost:
             raise NVMLError("GPU is lost")
-        if function in card.refused:
+        if function in card.rejected:
             raise NVMLError("Not Supported")
 
 

@@ -9,11 +9,11 @@ from builders import build_result
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit, RunRequest, Summary
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
-from tfbench.runs.maker import RunMaker
+from tfbench.runs.run_maker import RunMaker
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 
-# What becomes of a run: its speed, how it ended, or why it was refused.
+# What becomes of a run: its speed, how it ended, or why it was rejected.
 Fate = float | str | Exception
 
 

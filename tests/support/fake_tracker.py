@@ -14,7 +14,7 @@ class FakeTracker(MlflowTracker):
     def __init__(self, store: Store) -> None:
         super().__init__(store.tracking_uri, "tfbench", store)
         self.finished: dict[str, RunResult] = {}
-        self.refused: set[str] = set()
+        self.rejected: set[str] = set()
         self.is_down = False
         self.connections = 0
 
@@ -24,8 +24,8 @@ class FakeTracker(MlflowTracker):
             raise TrackingError("server is down")
 
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
-        if result.request.run_id in self.refused:
-            raise TrackingError("server refuses this run")
+        if result.request.run_id in self.rejected:
+            raise TrackingError("server rejects this run")
         return TrackedRun(tracking_uri="fake", experiment_id="1", run_id=f"m-{result.request.run_id}")
 
     def finish(self, result: RunResult, files: Path) -> None:

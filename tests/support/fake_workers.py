@@ -20,7 +20,7 @@ READY = "TFBENCH_TEST_READY"  # file with the record that says that all is ready
 def main() -> None:
     """Writes what a worker writes, until its fate befalls it."""
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    index = (request["request"].get("member") or {"index": 0})["index"]
+    index = (request["request"].get("worker_rank") or {"index": 0})["index"]
     fate = json.loads(os.environ.get(FATES, "{}")).get(str(index), "finish")
     with Path(request["journal"]).open("ab", buffering=0) as journal:
 
@@ -32,8 +32,8 @@ def main() -> None:
         deaf = {"hang": signal.SIG_IGN, "deaf": lambda number, _: requests.append(number)}
         signal.signal(signal.SIGTERM, deaf.get(fate, signal.SIG_DFL))
         write("worker", pid=os.getpid(), created=time.time())
-        if fate == "refuse":
-            write("refused", error={"type": "DeviceError", "message": "no such device", "traceback": ""})
+        if fate == "reject":
+            write("rejected", error={"type": "DeviceError", "message": "no such device", "traceback": ""})
             sys.exit(2)
         if fate == "join":
             write("stage", name="waiting for the other workers")

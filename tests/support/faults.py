@@ -42,7 +42,7 @@ checks = false
 RUN = ("run", "small.toml")
 SWEEP = (
     *("sweep", "small.toml", "--full", "--repeats", "1", "--set", "training.epochs=4"),
-    *("--vary", "training.global_batch_size=2000,4000", "--arm", "default cpu:0"),
+    *("--vary", "training.global_batch_size=2000,4000", "--setup", "default cpu:0"),
 )
 
 

@@ -1,9 +1,9 @@
-"""How a training of each recipe begins, at a small size, on the back end of this process.
+"""How a training of each recipe begins, at a small size, on the backend of this process.
 
-    KERAS_BACKEND=tensorflow python tests/support/first_steps.py    # writes what every back end is held against
+    KERAS_BACKEND=tensorflow python tests/support/first_steps.py    # writes what every backend is held against
 
 The first batch, the initial weights, their loss in inference mode, and the losses of the first steps, for the recipe's
-own optimizer, for SGD and for Adam. Dropout is off: each back end draws its own.
+own optimizer, for SGD and for Adam. Dropout is off: each backend draws its own.
 """
 
 import hashlib
@@ -71,7 +71,7 @@ def list_cases() -> list[tuple[str, str]]:
 
 
 def load_small(name: str, optimizer: str, **values: Any) -> Recipe:
-    """Loads a recipe with a small network and synthetic data, for the back end of this process."""
+    """Loads a recipe with a small network and synthetic data, for the backend of this process."""
     path = find_recipe(name)
     model = load_recipe(path).model.name
     small: dict[str, Any] = {"training.backend": backends.current().name, "dataset.data": "synthetic"}

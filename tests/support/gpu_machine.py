@@ -1,6 +1,6 @@
 """The machine of `tests/gpu`: whether it has GPUs, and commands and probes, each in a process of its own.
 
-Of the back end that KERAS_BACKEND names, which need be the only one that is installed. The process of pytest imports
+Of the backend that KERAS_BACKEND names, which need be the only one that is installed. The process of pytest imports
 none: it would keep all memory of the GPU for itself.
 
 TFBENCH_GPU_REHEARSAL=1 rehearses the suite on a machine without a GPU, with the processor in the GPU's place: what is
@@ -23,17 +23,17 @@ import runs
 from runs import Finished
 from tfbench.machine import gpus
 from tfbench.machine.frameworks import is_installed
-from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
+from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 
 REHEARSAL = bool(os.environ.get("TFBENCH_GPU_REHEARSAL"))
 NAME = cast(BackendName, os.environ.get("KERAS_BACKEND") or "tensorflow")
 TITLE = BACKEND_TITLES[NAME]
 ON_BACKEND = ("--backend", NAME)
 DEVICE = "cpu:0" if REHEARSAL else "gpu:0"
-# Beside "default cpu:0"; two arms must differ.
-ARM = f"default {DEVICE}"
+# Beside "default cpu:0"; two setups must differ.
+SETUP = f"default {DEVICE}"
 if REHEARSAL:
-    ARM = "one_device cpu:0" if NAME == "tensorflow" else "default cpu:0 seed=1"  # which leaves them comparable
+    SETUP = "one_device cpu:0" if NAME == "tensorflow" else "default cpu:0 seed=1"  # which leaves them comparable
 
 # Read when pytest begins, before fixtures take them away: where CUDA lies, which GPUs a scheduler gave to this job, and
 # how much of their memory may be taken.
@@ -50,7 +50,7 @@ of_a_gpu_alone = pytest.mark.skipif(REHEARSAL, reason="rehearsal: the processor 
 
 
 def of_tensorflow_alone(what: str) -> pytest.MarkDecorator:
-    """Returns a mark of tests of something that no other back end has."""
+    """Returns a mark of tests of something that no other backend has."""
     return pytest.mark.skipif(NAME != "tensorflow", reason=f"{what}: of TensorFlow alone, this is {TITLE}")
 
 
@@ -68,7 +68,7 @@ def count_gpus() -> int:
 def why_skipped(least: int = 1) -> str | None:
     """Returns why a test that needs so many GPUs is skipped; None: it is not."""
     if not is_installed(NAME):
-        return f"{TITLE} is not installed: KERAS_BACKEND names the back end, tensorflow unless it is set"
+        return f"{TITLE} is not installed: KERAS_BACKEND names the backend, tensorflow unless it is set"
     there = count_gpus()
     if there >= least:
         return None

@@ -1,6 +1,6 @@
 """What tests/gpu ask of a framework: `python gpu_probes.py NAME '{"argument": value}'` prints one line of JSON.
 
-Each probe is a process of its own, which takes hold of the GPU and gives it back at its end. The back end is that of
+Each probe is a process of its own, which takes hold of the GPU and gives it back at its end. The backend is that of
 KERAS_BACKEND, and devices are named as tfbench does: any probe but `occupy` can be tried with `"device": "cpu:0"`.
 """
 
@@ -23,7 +23,7 @@ from tfbench.machine.usage import UsageMeter
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import MeasurementConfig, Recipe
 from tfbench.records.run import StepSpan
-from tfbench.worker.ledger import Ledger
+from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.process_settings import import_keras, set_process_wide
 from tfbench.worker.span_clock import SpanClock
 
@@ -156,7 +156,7 @@ def memory(*, device: str, limit_mebibytes: int) -> dict[str, Any]:
     try:
         ops.convert_to_numpy(ops.zeros([2 * limit_mebibytes * MEBIBYTE // 4])[:1])  # waits for it
         error = ""
-    except Exception as raised:  # told from others by the back end
+    except Exception as raised:  # told from others by the backend
         error = BACKEND.explain_exhaustion(raised) or ""
     return {
         "asked": asked,
@@ -253,7 +253,7 @@ def _as_one_call(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def clock(*, device: str, size: int, step_seconds: float, num_steps: int) -> dict[str, Any]:
-    """Times steps by the clock of a run, by CUDA's events and, where the back end has a trace, by its kernels."""
+    """Times steps by the clock of a run, by CUDA's events and, where the backend has a trace, by its kernels."""
     _start(_load(device))
     step, chain = _build_step(size, step_seconds)
     events = CudaEvents() if device.startswith("gpu") else HostEvents()
@@ -263,9 +263,9 @@ def clock(*, device: str, size: int, step_seconds: float, num_steps: int) -> dic
         spans.append(span)
         events.record()
 
-    ledger = Ledger(time.perf_counter_ns())
+    breakdown = Breakdown(time.perf_counter_ns())
     config = MeasurementConfig(warmup_steps=2, min_span_seconds=0.2)
-    measured = SpanClock(config, synchronize=step.wait, on_span=on_span, ledger=ledger)
+    measured = SpanClock(config, synchronize=step.wait, on_span=on_span, breakdown=breakdown)
     measured.begin_epoch(1)
     for number in range(num_steps):
         step()
@@ -282,7 +282,7 @@ def clock(*, device: str, size: int, step_seconds: float, num_steps: int) -> dic
 
 
 def _trace_steps(step: _Step) -> dict[str, Any] | None:
-    """Returns for how long kernels of ten steps ran, beside the host's clock; None: the back end has no trace.
+    """Returns for how long kernels of ten steps ran, beside the host's clock; None: the backend has no trace.
 
     On a processor that is for how long operations did.
     """

@@ -116,7 +116,7 @@ def _records(result: RunResult) -> list[tuple[str, dict[str, Any]]]:
         *([("trained", plain_fields(usage=result.usage))] if result.usage else []),
         *([("input_check", plain_fields(input_check=result.input_check))] if result.input_check else []),
         *(("peak_check", plain_fields(peak_check=check)) for check in result.peak_checks),
-        *([("ledger", plain_fields(ledger=result.ledger))] if result.ledger else []),
+        *([("breakdown", plain_fields(breakdown=result.breakdown))] if result.breakdown else []),
         *([("finished", {"time": result.ended_at})] if result.stage == "finished" else []),
         *([("exit", dataclasses.asdict(result.exit) | {"time": result.ended_at})] if result.exit else []),
     ]

@@ -184,7 +184,7 @@ def train(name: str, strategy: str) -> dict[str, Any]:
     from tfbench.errors import TfbenchError
     from tfbench.records.journal import Journal
     from tfbench.worker import benchmark
-    from tfbench.worker.ledger import Ledger
+    from tfbench.worker.breakdown import Breakdown
 
     recipe = build_recipe(
         model={"name": f"{__file__}:{name}"},
@@ -196,7 +196,7 @@ def train(name: str, strategy: str) -> dict[str, Any]:
     path = Path(tempfile.mkdtemp()) / "run.jsonl"
     try:
         request = build_request(recipe=recipe, allows_code=True)
-        benchmark.run_benchmark(request, Journal(path), Ledger(time.perf_counter_ns()), lambda: None)
+        benchmark.run_benchmark(request, Journal(path), Breakdown(time.perf_counter_ns()), lambda: None)
     except TfbenchError as error:
         return {"error": str(error)}
     keras.distribution.set_distribution(None)

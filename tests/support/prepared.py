@@ -5,7 +5,7 @@ from typing import Any
 
 from builders import build_recipe, build_request
 from tfbench.records.journal import Journal
-from tfbench.worker.ledger import Ledger
+from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.prepared import Prepared
 
 
@@ -16,7 +16,7 @@ def build_prepared(folder: Path, recipe: Any = None, **fields: Any) -> Prepared:
     defaults: dict[str, Any] = {
         "request": build_request(recipe=recipe or build_recipe()),
         "journal": Journal(folder / "run.jsonl"),
-        "ledger": Ledger(0),
+        "breakdown": Breakdown(0),
         "shares_machine": False,
         "memory_before_model": 0,
         "gpu_addresses": (),

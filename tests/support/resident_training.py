@@ -1,4 +1,4 @@
-"""A small network to train from samples on the device, or from batches of the host, on the back end of this process."""
+"""A small network to train from samples on the device, or from batches of the host, on the backend of this process."""
 
 import os
 from typing import Any

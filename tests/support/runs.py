@@ -24,7 +24,7 @@ from tfbench.store.store import Store
 
 NO_CHECKS = ("--set", "measurement.checks=false")  # of the input pipeline and the peak: seconds beside short trainings
 DEADLINE_SECONDS = 240.0  # for what must happen, on a machine that is busy
-_NO_NETWORK = "http://127.0.0.1:9"  # nothing listens there, so it is refused at once
+_NO_NETWORK = "http://127.0.0.1:9"  # nothing listens there, so it is rejected at once
 _LEAN_IMPORT = """
 from tfbench.machine.lean_import import NOT_NEEDED, import_without
 import_without("tensorflow", NOT_NEEDED)

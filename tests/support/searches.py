@@ -13,11 +13,11 @@ from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary, Trac
 from tfbench.runs import session
 from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.store import briefs
-from tfbench.sweeps import plan, view
+from tfbench.sweeps import plan, show_in_mlflow
 
 KEY = "training.global_batch_size"
-ARMS = ("default cpu:0", "mirrored cpu:0,cpu:1")
-# Of a step and of a sample, in seconds: equal at 667. Back ends other than TensorFlow have their own.
+SETUPS = ("default cpu:0", "mirrored cpu:0,cpu:1")
+# Of a step and of a sample, in seconds: equal at 667. Backends other than TensorFlow have their own.
 COSTS = {"default": (1e-3, 1e-5), "one_device": (1e-3, 1e-5), "mirrored": (5e-3, 4e-6), "jax": (5e-3, 4e-6)}
 
 _TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
@@ -95,7 +95,7 @@ def plant_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlantedRuns]:
 
         monkeypatch.setattr(session, "execute_run", execute)
         monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
-        monkeypatch.setattr(view, "show_sweep", lambda *rest: None)  # in MLflow
+        monkeypatch.setattr(show_in_mlflow, "show_sweep", lambda *rest: None)  # in MLflow
         monkeypatch.setattr(plan, "count_gpus", lambda backend: 0)
         return runs
 

@@ -156,7 +156,7 @@ class LossyProxy:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends it; whoever asks then is refused."""
+        """Ends it; whoever asks then is rejected."""
         self._listening.shutdown()
         self._listening.server_close()
         self._thread.join()

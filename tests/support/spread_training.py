@@ -20,7 +20,7 @@ from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import Recipe
 from tfbench.schema import to_plain
-from tfbench.worker import prepared, snapshots
+from tfbench.worker import checkpoints, prepared
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.process_settings import import_keras, set_process_wide
 
@@ -148,19 +148,19 @@ def main() -> None:
 
 
 def _resume(splits: Splits, straight: list[Any]) -> dict[str, float]:
-    """Returns how far trainings end from one without a break, that go on from a snapshot of cut weights."""
+    """Returns how far trainings end from one without a break, that go on from a checkpoint of cut weights."""
     backend = backends.current()
     before = Training(load("hybrid", "adam"), splits)
     before.fit(NUM_STEPS // 2)
     distances = {}
     with tempfile.TemporaryDirectory() as folder:
-        path = snapshots.write_snapshot(
+        path = checkpoints.write_checkpoint(
             Path(folder), epoch=1, variables=backend.training_variables(before.model), kept=1
         )
         for spread in ("hybrid", "one"):
             after = Training(load(spread, "adam"), splits)
             after.model.optimizer.build(after.model.trainable_variables)
-            snapshots.restore_snapshot(path, backend.training_variables(after.model))
+            checkpoints.restore_checkpoint(path, backend.training_variables(after.model))
             after.fit(NUM_STEPS // 2, first_step=NUM_STEPS // 2)
             distances[spread] = farthest(after.weights(), straight)
     return distances

@@ -16,19 +16,28 @@ from builders import (
 from journals import write_journal
 from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief
 from tfbench.recipe.tables import to_tables
-from tfbench.records.machine import LedgerRecord
+from tfbench.records.machine import BreakdownRecord
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult
-from tfbench.records.sweep import Arm, Cell, CellResult, SweepPlan, Variation, list_cells, list_settings, resolve_recipe
+from tfbench.records.sweep import (
+    PlannedRun,
+    PlannedRunResult,
+    Setup,
+    SweepPlan,
+    Variation,
+    list_planned_runs,
+    list_settings,
+    resolve_recipe,
+)
 from tfbench.schema import to_plain
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log
 
 BATCHES = Variation(key="training.global_batch_size", values=(32, 64))
-TWO_ARMS = (Arm(strategy="default", devices=("cpu:0",)), Arm(strategy="mirrored", devices=("cpu:0", "cpu:1")))
+TWO_SETUPS = (Setup(strategy="default", devices=("cpu:0",)), Setup(strategy="mirrored", devices=("cpu:0", "cpu:1")))
 
 
 def build_plan(**fields: Any) -> SweepPlan:
-    """Builds the plan of two batch sizes under two arms in two rounds."""
+    """Builds the plan of two batch sizes under two setups in two rounds."""
     return SweepPlan(
         **{
             "sweep_id": "abc",
@@ -37,7 +46,7 @@ def build_plan(**fields: Any) -> SweepPlan:
             "tables": to_tables(build_recipe()),
             "overrides": (),
             "variations": (BATCHES,),
-            "arms": TWO_ARMS,
+            "setups": TWO_SETUPS,
             "num_rounds": 2,
         }
         | fields
@@ -52,7 +61,7 @@ def build_limited_plan(seconds: float, **fields: Any) -> SweepPlan:
 def build_brief(
     speed: float | None = 100.0,
     *,
-    arm: Arm = TWO_ARMS[0],
+    setup: Setup = TWO_SETUPS[0],
     batch: int = 32,
     round_number: int | None = None,
     parameters: int = 1000,
@@ -62,12 +71,12 @@ def build_brief(
     """Builds the brief of a run of some speed, in samples per second; with a round it is of a sweep."""
     tags = {}
     if round_number is not None:
-        tags = {"tfbench.sweep": "abc", "tfbench.arm": arm.label, "tfbench.round": str(round_number)}
+        tags = {"tfbench.sweep": "abc", "tfbench.setup": setup.label, "tfbench.round": str(round_number)}
     return RunBrief(
         **{
             "format_version": FORMAT_VERSION,
             "journal_bytes": 1,
-            "run_id": f"{arm.strategy}{len(arm.devices)}-{parameters}-{batch}-{round_number}",
+            "run_id": f"{setup.strategy}{len(setup.devices)}-{parameters}-{batch}-{round_number}",
             "name": "test",
             "recipe": "test",
             "title": "Test",
@@ -76,20 +85,20 @@ def build_brief(
             "reason": "",
             "tags": tags,
             "overrides": [],
-            "strategy": arm.strategy,
-            "devices": list(arm.devices),
-            "hardware": ["Example CPU 3000"] * len(arm.devices),
+            "strategy": setup.strategy,
+            "devices": list(setup.devices),
+            "hardware": ["Example CPU 3000"] * len(setup.devices),
             "is_synthetic": False,
             "metrics": {
                 "samples_per_second": speed,
                 "num_parameters": parameters,
                 "num_trainable_parameters": parameters,
                 "global_batch_size": batch,
-                "num_replicas": len(arm.devices),
-                "per_replica_batch_size": batch // len(arm.devices),
+                "num_replicas": len(setup.devices),
+                "per_replica_batch_size": batch // len(setup.devices),
                 "step_time_median_seconds": batch / speed if speed else None,
             },
-            "cautions": [],
+            "warnings": [],
             "references": [],
         }
         | fields,
@@ -110,50 +119,55 @@ def on_machine(brief: RunBrief, hostname: str, **environment: Any) -> RunBrief:
     own = {name: getattr(described, name) for name in ("hostname", "cpu_model", "usable_cores", "keras", "tensorflow")}
     return dataclasses.replace(
         brief,
-        run_id=f"{brief.run_id}-{hostname}-{brief.tags.get('tfbench.arm', brief.arm)}",
+        run_id=f"{brief.run_id}-{hostname}-{brief.tags.get('tfbench.setup', brief.setup)}",
         environment=to_plain(described),
         settings=brief.settings | own | {"dataset.train_samples": 60_000},
         cost=brief.cost or {"currency": "USD"},
     )
 
 
-def write_sweep(store: Store, plan: SweepPlan, speed: Callable[[Cell], float | str], **fields: Any) -> None:
+def write_sweep(store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], float | str], **fields: Any) -> None:
     """Writes a sweep and its runs, as they stand in a store; instead of a speed, the reason why a run was killed."""
     with new_log(store, plan) as log:
-        for cell in list_cells(plan):
-            found = speed(cell)
+        for planned in list_planned_runs(plan):
+            found = speed(planned)
             if isinstance(found, str):
-                log.end(CellResult(cell=cell.number, outcome="KILLED", reason=found))
+                log.end(PlannedRunResult(number=planned.number, outcome="KILLED", reason=found))
                 continue
-            result = build_cell_result(plan, cell, found, **fields)
+            result = build_planned_result(plan, planned, found, **fields)
             write_journal(store, result)
-            log.end(CellResult(cell=cell.number, outcome="FINISHED", run_id=result.request.run_id, seconds=9.0))
+            log.end(
+                PlannedRunResult(number=planned.number, outcome="FINISHED", run_id=result.request.run_id, seconds=9.0)
+            )
 
 
-def build_cell_result(plan: SweepPlan, cell: Cell, speed: float, **fields: Any) -> RunResult:
+def build_planned_result(plan: SweepPlan, planned: PlannedRun, speed: float, **fields: Any) -> RunResult:
     """Builds the result of one run of a sweep over an MLP: 50 steady spans of 20 steps, then two epochs' records."""
-    arm, recipe = plan.arms[cell.arm], resolve_recipe(plan, list_settings(plan)[cell.setting], plan.arms[cell.arm])
+    setup, recipe = (
+        plan.setups[planned.setup],
+        resolve_recipe(plan, list_settings(plan)[planned.setting], plan.setups[planned.setup]),
+    )
     widths, batch = recipe.model.options.get("hidden_units", (100,)), recipe.training.global_batch_size
     parameters = sum((a + 1) * b for a, b in zip((784, *widths), (*widths, 10), strict=True))
     request = build_request(
-        run_id=f"{cell.number:032x}",
-        name=f"mlp-b{batch}-r{cell.round_number}",
-        created=1_700_000_000.0 + 20 * cell.number,
+        run_id=f"{planned.number:032x}",
+        name=f"mlp-b{batch}-r{planned.round_number}",
+        created=1_700_000_000.0 + 20 * planned.number,
         recipe=recipe,
         tags={
             "tfbench.sweep": plan.sweep_id,
-            "tfbench.point": str(cell.setting),
-            "tfbench.arm": arm.label,
-            "tfbench.round": str(cell.round_number),
+            "tfbench.setting": str(planned.setting),
+            "tfbench.setup": setup.label,
+            "tfbench.round": str(planned.round_number),
         },
     )
     placement = build_placement(
-        strategy=arm.strategy,
-        devices=arm.devices,
-        hardware=("Example CPU 3000",) * len(arm.devices),
-        num_replicas=len(arm.devices),
+        strategy=setup.strategy,
+        devices=setup.devices,
+        hardware=("Example CPU 3000",) * len(setup.devices),
+        num_replicas=len(setup.devices),
         global_batch_size=batch,
-        per_replica_batch_size=batch // len(arm.devices),
+        per_replica_batch_size=batch // len(setup.devices),
     )
     seconds = 20 * batch / speed
     spans = [build_span(first_step=1, last_step=1, seconds=1.0)]
@@ -171,7 +185,7 @@ def build_cell_result(plan: SweepPlan, cell: Cell, speed: float, **fields: Any) 
         )
         for epoch in (1, 2)
     )
-    entries = {"startup": 3.0 + 0.5 * cell.arm, "first_step": 1.0, "steady": 50 * seconds, "validation": 1.0}
+    entries = {"startup": 3.0 + 0.5 * planned.setup, "first_step": 1.0, "steady": 50 * seconds, "validation": 1.0}
     values: dict[str, Any] = {
         "request": request,
         "placement": placement,
@@ -184,7 +198,7 @@ def build_cell_result(plan: SweepPlan, cell: Cell, speed: float, **fields: Any) 
         "steps_per_epoch": 501,
         "started_at": request.created + 5.0,
         "ended_at": epochs[-1].finished_at + 0.1,
-        "ledger": LedgerRecord(entries=entries, elapsed_seconds=sum(entries.values()) + 0.01),
+        "breakdown": BreakdownRecord(entries=entries, elapsed_seconds=sum(entries.values()) + 0.01),
         "exit": RunExit(status="FINISHED", worker_seconds=sum(entries.values()) + 0.02),
     }
     return build_result(**values | fields)

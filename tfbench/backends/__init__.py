@@ -11,7 +11,7 @@ _DEFAULT = "tensorflow"
 
 @functools.cache
 def load(name: str) -> Backend:
-    """Returns a back end; the framework itself is imported when it is first needed.
+    """Returns a backend; the framework itself is imported when it is first needed.
 
     Args:
         name: Of its folder, as Keras names it: "tensorflow".
@@ -21,5 +21,5 @@ def load(name: str) -> Backend:
 
 
 def current() -> Backend:
-    """Returns the back end of this process, which has but one: Keras takes it from KERAS_BACKEND as it is imported."""
+    """Returns the backend of this process, which has but one: Keras takes it from KERAS_BACKEND as it is imported."""
     return load(os.environ.get("KERAS_BACKEND") or _DEFAULT)

@@ -1,4 +1,4 @@
-"""From stored samples to batches by NumPy, for the back ends that have no input pipeline of their own.
+"""From stored samples to batches by NumPy, for the backends that have no input pipeline of their own.
 
 The batches are those of `tensorflow.input_pipeline`, bit for bit, in the same order.
 """

@@ -1,11 +1,11 @@
 """What the measuring process asks of a framework.
 
-A back end is a folder here with a module `backend` that holds a subclass of `Backend`. What it leaves as it is here is
+A backend is a folder here with a module `backend` that holds a subclass of `Backend`. What it leaves as it is here is
 for one device, and for batches that NumPy makes. What a framework is asked for once and tells of itself is data of
 `tfbench.records`; datasets, models, strategies and variables are the framework's own, and go through the worker as they
 are.
 
-Loading a back end must not import its framework: a run is refused, and GPUs are hidden, before that.
+Loading a backend must not import its framework: a run is rejected, and GPUs are hidden, before that.
 """
 
 import contextlib
@@ -27,10 +27,10 @@ from tfbench.machine import gpus
 from tfbench.machine.environment import describe_environment
 from tfbench.machine.frameworks import Framework
 from tfbench.machine.usage import GpuPeaks
-from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
+from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
-from tfbench.records.placement import Feed, Member, Placement, ReplicaCheck
+from tfbench.records.placement import Feed, Placement, ReplicaCheck, WorkerRank
 from tfbench.records.run import EffectiveSettings
 from tfbench.records.spread import Spread
 
@@ -104,13 +104,13 @@ class Backend(ArrayFeeding, Kernels):
         """
         one_device.hide_others(config, training)
 
-    def resolve(self, config: DistributionConfig, training: TrainingConfig, member: Member | None = None) -> Any:
+    def resolve(self, config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None) -> Any:
         """Makes exactly the devices ready that were asked for; nothing may have used the framework's devices before.
 
         Args:
             config: Strategy and devices.
             training: Batch sizes.
-            member: Which of several workers this process is; it then waits for the others.
+            rank: Which of several workers this process is; it then waits for the others.
 
         Returns:
             Them, as of `Placed`.
@@ -229,7 +229,7 @@ class Backend(ArrayFeeding, Kernels):
         """
         raise NotImplementedError
 
-    # What training changes, for snapshots and for the state that recurrent layers carry from batch to batch.
+    # What training changes, for checkpoints and for the state that recurrent layers carry from batch to batch.
 
     def training_variables(self, model: Any) -> list[Any]:
         """Returns all that training changes in a compiled model, in an order that a model built again has too.
@@ -289,7 +289,7 @@ class Backend(ArrayFeeding, Kernels):
         Raises:
             MeasurementError: No operation was recorded.
         """
-        raise NotImplementedError  # recipes are refused that ask it of JAX, whose operations nothing tells apart
+        raise NotImplementedError  # recipes are rejected that ask it of JAX, whose operations nothing tells apart
 
     def mark_steps(self, call: Call) -> Call:
         """Returns a call that is marked as a step in a trace, however many steps it does."""

@@ -1,4 +1,4 @@
-"""Placing a model on the one device that a back end without strategies trains on."""
+"""Placing a model on the one device that a backend without strategies trains on."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ class OneDevice:
     """A device, ready for use; the framework's default, so that a model needs no scope to be built on it."""
 
     placement: Placement
-    device_names: tuple[str]  # as this back end's other parts are told it: "cpu:0" or "gpu:0"
+    device_names: tuple[str]  # as this backend's other parts are told it: "cpu:0" or "gpu:0"
 
     @property
     def gpu_names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What the devices of a run can compute and move at most, timed in rounds of what a back end offers."""
+"""What the devices of a run can compute and move at most, timed in rounds of what a backend offers."""
 
 import dataclasses
 import math
@@ -31,7 +31,7 @@ Run = Callable[[int], None]  # does so many calls, and waits for the devices
 
 
 class Kernels:
-    """What a back end computes on devices, as it names them, to see how fast they are."""
+    """What a backend computes on devices, as it names them, to see how fast they are."""
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns what multiplies random matrices, `chain` products in a row in a call, on all devices at once.
@@ -67,8 +67,8 @@ def measure_peak(
     Noise only ever makes a round slower, so that the fastest is nearest to what the devices can do.
 
     Args:
-        kernels: Of the back end.
-        devices: As the back end names them: "/device:CPU:0", "gpu:0".
+        kernels: Of the backend.
+        devices: As the backend names them: "/device:CPU:0", "gpu:0".
         precision: Of the layers, as Keras names it; products are of what it computes in.
         seconds: After which no more rounds are begun, once there are three of each product.
         own_sizes: Of the product that most of the network's work is in, on one device; None: not known.
@@ -139,8 +139,8 @@ def measure_bandwidth(kernels: Kernels, devices: Sequence[str], *, seconds: floa
     Nothing is allocated meanwhile: new memory has to be cleared by the system first, which would be timed, too.
 
     Args:
-        kernels: Of the back end.
-        devices: As the back end names them.
+        kernels: Of the backend.
+        devices: As the backend names them.
         seconds: After which no more rounds are begun, once there are three.
     """
     num_bytes = _GPU_ARRAY_BYTES if _is_gpu(devices) else _CPU_ARRAY_BYTES

@@ -1,4 +1,4 @@
-"""Devices as a back end hands them over, and what it reads on them."""
+"""Devices as a backend hands them over, and what it reads on them."""
 
 from contextlib import AbstractContextManager
 from typing import Any, Protocol

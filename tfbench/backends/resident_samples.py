@@ -1,4 +1,4 @@
-"""Training from samples that lie on the device: what is the same for every back end, and their order by NumPy."""
+"""Training from samples that lie on the device: what is the same for every backend, and their order by NumPy."""
 
 import contextlib
 import dataclasses
@@ -75,7 +75,7 @@ def too_many_named(split: Split, placed: Placed) -> Iterator[None]:
 def build_finish(splits: Splits) -> Callable[[Any], Any]:
     """Returns what turns stored samples on the device into a model's input there, as batches made on the host are.
 
-    By Keras's operations, for back ends without ones of TensorFlow's.
+    By Keras's operations, for backends without ones of TensorFlow's.
     """
     from keras import ops
 

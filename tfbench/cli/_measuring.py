@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
     from tfbench.report.run.console import Detail, RunConsole
     from tfbench.runs.limits import RunLimits, RunOutcome
-    from tfbench.runs.maker import RunMaker
+    from tfbench.runs.run_maker import RunMaker
     from tfbench.runs.stored import Run
     from tfbench.store.store import Store
     from tfbench.store.tracking_state import TrackingState
@@ -34,7 +34,7 @@ _KEYS = {
     "seed": "training.seed",
     "steps": "measurement.steps",
     "seconds": "measurement.seconds",
-    "snapshot_every": "output.snapshot_every_epochs",
+    "checkpoint_every": "output.checkpoint_every_epochs",
     "save_model": "output.saves_model",
     "price_per_hour": "cost.price_per_hour",
 }
@@ -121,7 +121,7 @@ class Measuring(NamedTuple):
         Args:
             before: Where what is to go on, a run or a sweep, was tracked; it holds unless the command says otherwise.
         """
-        from tfbench.runs.maker import RunMaker, choose_place
+        from tfbench.runs.run_maker import RunMaker, choose_place
 
         store, named = self.store, self.tracking_uri
         state = choose_place(store, tracking_uri=named, experiment=self.experiment, before=before)

@@ -57,7 +57,7 @@ def stack(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 global_batch_size_option = click.option(
     "--global-batch-size", "--batch-size", metavar="N", type=float, help="Samples per step, over all replicas."
 )
-arm_option = stack(
+setup_option = stack(
     click.option(
         "--strategy",
         type=click.Choice(STRATEGIES),
@@ -180,7 +180,7 @@ def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
     )
 
 
-def arm_options(*, refine: int = 0) -> Callable[[F], F]:
+def setup_options(*, refine: int = 0) -> Callable[[F], F]:
     """Returns what adds the options that say what is varied and compared; `refine` is how many values are added."""
     return stack(
         click.option(
@@ -192,8 +192,8 @@ def arm_options(*, refine: int = 0) -> Callable[[F], F]:
             help="Vary a key: KEY=32,128 or KEY=LOW..HIGH. Repeatable. [default: the recipe's [sweep]]",
         ),
         click.option(
-            "--arm",
-            "arms",
+            "--setup",
+            "setups",
             multiple=True,
             metavar='"STRATEGY DEVICES ..."',
             help='Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100". '
@@ -204,7 +204,7 @@ def arm_options(*, refine: int = 0) -> Callable[[F], F]:
             metavar="N",
             type=click.IntRange(1 if refine else 0, 1000),
             default=refine,
-            help="Add up to N values to one --vary where the faster arm changes.",
+            help="Add up to N values to one --vary where the faster setup changes.",
         ),
         click.option(
             "--step", metavar="N", type=click.IntRange(1), help="Only multiples of N in a range, as of the replicas."
@@ -219,7 +219,7 @@ def is_given(name: str | None) -> bool:
 
 
 def require_absent(why: str, *names: str) -> None:
-    """Refuses parameters of the command under way that contradict what it was asked for.
+    """Rejects parameters of the command under way that contradict what it was asked for.
 
     Args:
         why: What else was asked for, in a sentence without its end: "--resume goes by the plan that there is".

@@ -106,7 +106,7 @@ def echo_sections(sections: "Iterable[Section]", width: int | None = None, *, er
 
 
 def require_free(path: Path, *, force: bool, what: str = "-o for another file") -> None:
-    """Refuses to write over a file that is there, unless that was asked for or it is a pipe or a device.
+    """Rejects to write over a file that is there, unless that was asked for or it is a pipe or a device.
 
     Args:
         path: Where something is to be written.

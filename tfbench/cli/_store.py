@@ -46,7 +46,7 @@ def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str 
 
     from tfbench.cli._units import DURATION
     from tfbench.errors import TrackingError
-    from tfbench.runs.maker import open_tracker
+    from tfbench.runs.run_maker import open_tracker
     from tfbench.store.tracking_state import TrackingState
 
     given = os.environ.get("TFBENCH_SERVER_TIMEOUT")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
     from tfbench.records.sweep import SweepPlan
-    from tfbench.runs.maker import RunMaker
+    from tfbench.runs.run_maker import RunMaker
     from tfbench.sweeps.comparison import Swept
     from tfbench.sweeps.sweep import Planned
 
@@ -25,7 +25,7 @@ def make_plan(
     measuring: "Measuring",
     *,
     variations: "Sequence[str]",
-    arms: "Sequence[str]",
+    setups: "Sequence[str]",
     refine: int,
     step: int | None,
     **planning: Any,
@@ -36,15 +36,15 @@ def make_plan(
         request: What a run of the recipe would be.
         measuring: What the command was given.
         variations: Each KEY=VALUES or KEY=LOW..HIGH; none: what the recipe's [sweep] varies.
-        arms: None: what there is to compare on this machine.
+        setups: None: what there is to compare on this machine.
         refine: How many values are added at most.
         step: What the values of a range are multiples of; None: of batch sizes the replicas.
         planning: As of `plan_sweep`.
     """
-    from tfbench.sweeps.arguments import parse_arm
+    from tfbench.sweeps.arguments import parse_setup
     from tfbench.sweeps.plan import plan_sweep, read_variations
 
-    named = [parse_arm(text) for text in arms]
+    named = [parse_setup(text) for text in setups]
     varied, multiple = read_variations(variations, request, named, refines=refine > 0, step=step)
     return plan_sweep(request, named, varied, refine=refine, step=multiple, **planning, **measuring.plan_limits)
 
@@ -64,7 +64,7 @@ def make_sweep(
         measuring: What the command was given.
         dry_run: Whether to stop before anything is written or measured.
         ray: Address of the Ray cluster that makes the runs; None: this machine.
-        is_crossover: Whether the document is of where one arm overtakes the other.
+        is_crossover: Whether the document is of where one setup overtakes the other.
     """
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import estimate_seconds
@@ -96,20 +96,20 @@ def make_sweep(
         click.echo(f"Warning: the sweep has no view of its own in MLflow: {made.view_problem}", err=True)
     _show_swept(made, maker, measuring, ("--ray", ray) if ray else (), is_crossover=is_crossover)
     has_failed = end.num_failed > 0
-    if made.plan.refinement:  # a value that is too large is a result, an arm that fails at all of them is none
-        outcomes = [{row.entries[arm].outcome for row in made.comparison.rows} for arm in made.comparison.arms]
-        has_failed = any(of_arm.isdisjoint(("FINISHED", "MISSING")) for of_arm in outcomes)
-    lacks_runs = end.num_left > 0 and (bool(ray) or end.num_cells - end.num_left == num_made)
+    if made.plan.refinement:  # a value that is too large is a result, a setup that fails at all of them is none
+        outcomes = [{row.entries[setup].outcome for row in made.comparison.rows} for setup in made.comparison.setups]
+        has_failed = any(of_setup.isdisjoint(("FINISHED", "MISSING")) for of_setup in outcomes)
+    lacks_runs = end.num_left > 0 and (bool(ray) or end.num_planned - end.num_left == num_made)
     return exit_code(has_failed=has_failed or lacks_runs, was_interrupted=end.was_interrupted)
 
 
 def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: str) -> None:
     """Shows a plan and how long the runs take that are not made yet, and more lines about it."""
-    from tfbench.records.sweep import list_cells
+    from tfbench.records.sweep import list_planned_runs
     from tfbench.report.sweep.sweep import plan_lines
     from tfbench.store.briefs import typical_start_seconds
 
-    num_left = len(list_cells(plan)) - num_made
+    num_left = len(list_planned_runs(plan)) - num_made
     lines = plan_lines(plan, num_left, text_width(), typical_start_seconds(measuring.store))
     echo_lines([*lines, *more], err=measuring.as_json)
 
@@ -168,8 +168,8 @@ def _show_swept(
     if comparison.unreadable:
         echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
     crossover = None
-    if plan.refinement and len(comparison.arms) == 2:
-        crossover = find_crossover(comparison, comparison.arms[1])
+    if plan.refinement and len(comparison.setups) == 2:
+        crossover = find_crossover(comparison, comparison.setups[1])
         lines = ["", *crossover_lines(crossover, comparison, terminal_width())]
     else:
         lines = result_lines(comparison, terminal_width())
@@ -177,7 +177,7 @@ def _show_swept(
         lines += ["", *taste]
     if end.num_left:
         why = "interrupted" if end.was_interrupted else end.why_left
-        lines += ["", f"{end.num_left} of {end.num_cells} runs were not made: {why}."]
+        lines += ["", f"{end.num_left} of {end.num_planned} runs were not made: {why}."]
         lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}"]
     echo_lines([*lines, "", *look_again_lines(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:

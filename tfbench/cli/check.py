@@ -7,7 +7,7 @@ import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import GroupedCommand, arm_option, require_absent
+from tfbench.cli._options import GroupedCommand, require_absent, setup_option
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.cli._units import FILE, SHARE_OR_ZERO
 from tfbench.errors import ExitCode
@@ -33,7 +33,7 @@ _SECONDS = 5.0
 @click.option("--allow-unequal", is_flag=True, help="Compare although something differs that must be equal.")
 @click.option("--seconds", metavar="S", type=float, help="Steady time per run. [default: 5, or as the recipe]")
 @click.option("--steps", metavar="N", type=float, help="Steady steps per run.")
-@arm_option
+@setup_option
 @measures
 def command(
     recipe: str,
@@ -61,8 +61,8 @@ def command(
     tfbench check mnist_mlp --data synthetic --baseline @last --repeats 10
     tfbench check mine.toml --baseline 3f2a --format json > check.json
     """
-    from tfbench.analysis.comparison.spread import merge_cautions
-    from tfbench.analysis.run.checks import find_speed_cautions
+    from tfbench.analysis.comparison.spread import merge_warnings
+    from tfbench.analysis.run.checks import find_speed_warnings
     from tfbench.report.comparison.regression import baseline_lines, check_document, check_sections
     from tfbench.report.table import text
     from tfbench.runs import baseline as baselines
@@ -89,8 +89,8 @@ def command(
     )
     num_failed = made.series.num_failed
     runs = [run.result for run in made.series.outcomes if run.result.status == "FINISHED"]
-    cautions = merge_cautions([find_speed_cautions(run) for run in runs])
-    lines = text(check_sections(done, found.source, num_failed, cautions), text_width())
+    warnings = merge_warnings([find_speed_warnings(run) for run in runs])
+    lines = text(check_sections(done, found.source, num_failed, warnings), text_width())
     document = check_document(done, found.source, num_failed)
     _echo(lines, document, made, measuring)
     if done.judgement == "regression":

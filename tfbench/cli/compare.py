@@ -23,12 +23,12 @@ selection_options = stack(
     click.option("--sweep", metavar="ID", shell_complete=complete_sweep, help="The runs of a sweep, or @last."),
     click.option("--all", "takes_all", is_flag=True, help="All runs of the store."),
     click.option("--recipe", metavar="NAME", help="With --all: only runs of this recipe."),
-    click.option("--baseline", metavar="ARM", help='Compare with this arm, such as "default cpu:0".'),
+    click.option("--baseline", metavar="SETUP", help='Compare with this setup, such as "default cpu:0".'),
     click.option(
         "--allow-unequal",
         "allows_unequal",
         is_flag=True,
-        help="Compare arms although they differ in what must be equal.",
+        help="Compare setups although they differ in what must be equal.",
     ),
     store_option,
 )
@@ -40,7 +40,7 @@ def read_comparison(
     """Sets the runs side by side that `selection_options` choose.
 
     Raises:
-        UnknownNameError: There are no such runs, or no such arm.
+        UnknownNameError: There are no such runs, or no such setup.
         TrackingError: The record of the sweep, or a journal, is damaged.
     """
     from tfbench import api
@@ -64,15 +64,15 @@ def read_comparison(
     "output_format",
     type=click.Choice(["text", "markdown", "csv", "json"]),
     default="text",
-    help="Text for people, a table to paste, one line an arm and setting, or one JSON document.",
+    help="Text for people, a table to paste, one line a setup and setting, or one JSON document.",
 )
 def command(store: "Store", output_format: str, **selection: Any) -> None:
-    """Set runs side by side, with the verdict: which arm is faster, by how much, and how sure that is.
+    """Set runs side by side, with the verdict: which setup is faster, by how much, and how sure that is.
 
-    An arm is a strategy on devices, such as "mirrored gpu:0,gpu:1"; each has a column, or a line, and each network
+    A setup is a strategy on devices, such as "mirrored gpu:0,gpu:1"; each has a column, or a line, and each network
     size and batch size a row. RUN is an id that `tfbench runs` prints, of a run, of repeats or of a sweep, its
     beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals; a speed-up is
-    compared round by round where the runs took turns, as those of a sweep do. Arms that differ in what must be
+    compared round by round where the runs took turns, as those of a sweep do. Setups that differ in what must be
     equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. --all of a store
     with several recipes makes a table a recipe; CSV and JSON hold all of them in one. Of runs of several machines it
     shows what each costs, by the prices of [machines.NAME] in config.toml.

@@ -32,7 +32,7 @@ class Check(NamedTuple):
 
     device: str
     samples_per_second: float | None
-    cautions: tuple[str, ...]  # about what was measured there
+    warnings: tuple[str, ...]  # about what was measured there
     problem: str  # why nothing could be trained; "" if it could
 
 
@@ -40,9 +40,9 @@ class Check(NamedTuple):
 @click.option("--check", is_flag=True, help="Train on each device and on all: does a measurement make sense there?")
 @format_option
 def command(check: bool, output_format: str) -> ExitCode:
-    """Show the installed back ends, and the devices that they see.
+    """Show the installed backends, and the devices that they see.
 
-    If a back end does not see a GPU of the machine, it says why, and how to mend it; so it does of counters of energy.
+    If a backend does not see a GPU of the machine, it says why, and how to mend it; so it does of counters of energy.
     --check trains a small network on each device, keeps nothing of it, and says what speaks against measuring there:
     other load, stolen time, a quota, the governor, memory, XLA flags, GPUs that are held back or shared, steps that
     scatter or drift. All GPUs together, or two logical CPUs, must learn what one device learns. Exit code 1: a device
@@ -131,7 +131,7 @@ def _check_as_one(devices: Sequence[str], backend: str) -> Check:
 
 
 def _check(device: str, backend: str) -> Check:
-    from tfbench.analysis.run.checks import find_requested_cautions
+    from tfbench.analysis.run.checks import find_requested_warnings
     from tfbench.errors import TfbenchError
 
     limits: dict[str, Any] = {"measurement.seconds": CHECK_SECONDS}
@@ -139,10 +139,10 @@ def _check(device: str, backend: str) -> Check:
         run = _train(device, backend, limits)
     except TfbenchError as error:
         return Check(device, None, (), str(error))
-    asked_for = find_requested_cautions(run.result)
-    cautions = tuple(caution for caution in run.summary.cautions if caution not in asked_for)
+    asked_for = find_requested_warnings(run.result)
+    warnings = tuple(warning for warning in run.summary.warnings if warning not in asked_for)
     problem = "" if run.status == "FINISHED" else run.reason or run.status
-    return Check(device, run.metrics.get("samples_per_second"), cautions, problem)
+    return Check(device, run.metrics.get("samples_per_second"), warnings, problem)
 
 
 def _describe_check(check: Check) -> "Section":
@@ -154,12 +154,12 @@ def _describe_check(check: Check) -> "Section":
     if check.problem or check.samples_per_second is None:
         return Section(f"{check.device} cannot train: {check.problem or 'no step was timed.'}")
     what = f"{check.device} trains a small network at {format_speed(check.samples_per_second)} samples/s"
-    found = "but see the warnings:" if check.cautions else "and nothing was found that disturbs a measurement."
-    return Section(f"{what}, {found}", tuple(f"- {caution}" for caution in check.cautions))
+    found = "but see the warnings:" if check.warnings else "and nothing was found that disturbs a measurement."
+    return Section(f"{what}, {found}", tuple(f"- {warning}" for warning in check.warnings))
 
 
 def _describe(gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "EnergySources") -> "Section":
-    from tfbench.recipe.abilities import title_of
+    from tfbench.recipe.backend_support import title_of
     from tfbench.report import table
 
     rows = [("cpu", f"{os.cpu_count()} logical cores; cpu:1, cpu:2, ... are virtual and share them")]

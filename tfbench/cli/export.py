@@ -30,7 +30,7 @@ def command(run: str, output: Path | None, force: bool, store: "Store") -> None:
     tfbench export 3f2a -o mnist_mlp-gpu.jsonl
     tfbench export @last -o - | ssh other 'cat > run.jsonl'
     """
-    from tfbench.records import lines
+    from tfbench.records import json_lines
     from tfbench.records.events import Exited, class_of
     from tfbench.records.journal import read_records
 
@@ -38,7 +38,7 @@ def command(run: str, output: Path | None, force: bool, store: "Store") -> None:
     records = read_records(store.journal_path(run_id))
     if not any(class_of(record) is Exited for record in records):
         click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
-    data = lines.whole_lines(store.journal_path(run_id).read_bytes())
+    data = json_lines.whole_lines(store.journal_path(run_id).read_bytes())
     target = output or Path(f"{run_id}.jsonl")
     require_free(target, force=force)
     write_to(target, data)

@@ -7,7 +7,7 @@ import click
 
 from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import GroupedCommand, arm_option
+from tfbench.cli._options import GroupedCommand, setup_option
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._units import DURATION
 
@@ -26,7 +26,7 @@ _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON docu
     "--seconds", metavar="S", type=DURATION, default="20", help="Begin no more rounds after; at least three are made."
 )
 @click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
-@arm_option
+@setup_option
 @measures
 def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any) -> "ExitCode":
     """Find where the time of a step of RECIPE goes.
@@ -42,7 +42,7 @@ def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **d
     tfbench profile mnist_cnn --data synthetic
     tfbench profile mnist_scratch_cnn --data synthetic --trace
     tfbench profile cifar10_resnet152 --data synthetic --seconds 60
-    tfbench sweep mnist_cnn --arm default --arm "default compiler=xla"
+    tfbench sweep mnist_cnn --setup default --setup "default compiler=xla"
     """
     from tfbench.records.profile import ProfileRequest
     from tfbench.report.profile.console import ProfileConsole
@@ -53,7 +53,7 @@ def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **d
     kinds: list[Literal["step", "trace"]] = ["step", "trace"] if traces else ["step"]
     asked = [ProfileRequest(kind=kind, seconds=seconds) for kind in kinds]
     for profile in asked:
-        profile_request(request, profile)  # refuses all of them before the first one is measured
+        profile_request(request, profile)  # rejects all of them before the first one is measured
     runs = ShownRuns(measuring)
 
     def next_profile(done: "Sequence[SeriesRun]") -> "tuple[RunRequest, str] | None":
@@ -67,8 +67,8 @@ def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **d
 
     series = make_runs(next_profile, execute)
     for run, profile in zip(series.runs, asked, strict=False):
-        if run.refusal:
-            click.echo(f"Error: no {_NAMES[profile.kind]}: {run.refusal}", err=True)
+        if run.rejection:
+            click.echo(f"Error: no {_NAMES[profile.kind]}: {run.rejection}", err=True)
     if measuring.as_json:
         found = {one.result.request.profile.kind: one for one in series.outcomes if one.result.request.profile}
         document = {name: found[kind].document() if kind in found else None for kind, name in _NAMES.items()}

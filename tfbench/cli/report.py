@@ -51,7 +51,7 @@ def command(
     """Write a comparison of runs as one HTML file that needs nothing beside it.
 
     RUN is an id, its beginning, a run's name, or @last. The report holds the verdict, the table with its intervals,
-    plots, published figures, cautions, where the time went, the environment, failures, and how to make the runs again;
+    plots, published figures, warnings, where the time went, the environment, failures, and how to make the runs again;
     of runs of several machines also what each costs.
 
     \b
@@ -93,7 +93,7 @@ def _begin_tracking(
 ) -> "Tracker | None":
     """Starts MLflow, which takes as long as the drawing, where the newest run is, if the report is to be kept there."""
     from tfbench.errors import TrackingError
-    from tfbench.runs.maker import choose_place, server_of
+    from tfbench.runs.run_maker import choose_place, server_of
 
     runs = sorted(comparison.runs, key=lambda run: run.created)
     before = store.read_state(runs[-1].run_id) if runs else None
@@ -152,6 +152,6 @@ def _describe(contents: "ReportContents") -> tuple[str, dict[str, str], dict[str
     tags = {RESULT_TAG: next(iter(contents.verdict), "") or "no verdict", ROUND_TAG: "all"}
     if plan := contents.plan:
         varied = {param_of(one.key): ", ".join(map(format_value, one.values)) for one in plan.variations}
-        return f"report-{plan.sweep_id}", {SWEEP_TAG: plan.sweep_id, **tags}, {"arm": "all", **varied}
+        return f"report-{plan.sweep_id}", {SWEEP_TAG: plan.sweep_id, **tags}, {"setup": "all", **varied}
     ids = sorted(run.run_id for run in contents.comparison.runs)
     return f"report-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:12]}", tags, {}

@@ -9,7 +9,7 @@ import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import Measuring, ShownRuns, measures, show_run, typed_words
-from tfbench.cli._options import WORKER_PARAMETERS, GroupedCommand, arm_option, require_absent, stack
+from tfbench.cli._options import WORKER_PARAMETERS, GroupedCommand, require_absent, setup_option, stack
 from tfbench.cli._output import echo_json, echo_lines, exit_code
 from tfbench.cli._units import SHARE
 
@@ -53,13 +53,13 @@ _worker_options = stack(
 @click.command("run", cls=GroupedCommand, short_help="Train and measure one recipe.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option("--resume", metavar="RUN", shell_complete=complete_run, help="Resume a run from its latest checkpoint.")
-@arm_option
+@setup_option
 @_worker_options
 @click.option("--epochs", metavar="N", type=float, help="Passes over the training data.")
 @click.option("--steps", metavar="N", type=float, help="Stop after the warm-up and N more steps.")
 @click.option("--seconds", metavar="S", type=float, help="Stop after the warm-up and S more seconds.")
 @click.option("--seed", metavar="N", type=float, help="Of weights, data order and synthetic data.")
-@click.option("--snapshot-every", metavar="N", type=float, help="Keep a checkpoint to resume from every N epochs.")
+@click.option("--checkpoint-every", metavar="N", type=float, help="Keep a checkpoint to resume from every N epochs.")
 @click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
 @click.option(
     "--price-per-hour",
@@ -111,7 +111,7 @@ def command(
       tfbench run mnist_mlp --data synthetic --steps 200 --repeats 5
       tfbench run mnist_mlp --data synthetic --seconds 5 --until-precise 2%
       tfbench run mnist_hidden100_mlp --data synthetic --fast
-      tfbench run svhn_rcnn --snapshot-every 10 --save-model
+      tfbench run svhn_rcnn --checkpoint-every 10 --save-model
       tfbench run --resume @last --epochs 600
       tfbench run nets.py:build_model
       tfbench run net.keras
@@ -127,9 +127,9 @@ def command(
     plan = _read_repeats(repeats, until_precise, max_repeats, varies_seed=vary_seed)
     workers = {option: direct.pop(option) for option in WORKER_PARAMETERS}
     request = _with_workers(_make_request(recipe, resume, direct, measuring, name=name), **workers)
-    if request.member:
+    if request.worker_rank:
         require_absent("over several machines a command makes one run", "repeats", "until_precise", "fast")
-        if request.member.index:
+        if request.worker_rank.index:
             return _make_other_worker(request, measuring)
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
     runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
@@ -237,24 +237,24 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     if recipe.distribution.strategy != "multi_worker":  # variables may stand, which are for all commands
         require_absent(f"{recipe.distribution.strategy} has no workers, --strategy multi_worker has", *given)
         return request
-    rank = GivenRank(**given)
-    number, member = find_rank(rank, recipe.distribution.num_workers, recipe.training.backend, os.environ)
+    named = GivenRank(**given)
+    number, rank = find_rank(named, recipe.distribution.num_workers, recipe.training.backend, os.environ)
     distribution = dataclasses.replace(recipe.distribution, num_workers=number)
     require_usable(distribution, recipe.training)
     recipe = dataclasses.replace(recipe, distribution=distribution)
-    return dataclasses.replace(request, recipe=recipe, member=member)
+    return dataclasses.replace(request, recipe=recipe, worker_rank=rank)
 
 
 def _make_other_worker(request: "RunRequest", measuring: Measuring) -> "ExitCode":
     """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
-    from tfbench.records.members import member_path
     from tfbench.records.observer import Observer
+    from tfbench.records.worker_journals import worker_journal_path
 
-    store, index = measuring.store, request.member.index if request.member else 0
+    store, index = measuring.store, request.worker_rank.index if request.worker_rank else 0
     maker = measuring._replace(no_mlflow=True).open_maker()
     outcome = maker.make(request, Observer(), measuring.limits)
     status, end, num_workers = outcome.result.status, outcome.result.exit, request.recipe.distribution.num_workers
-    reason, journal = end.reason if end else "", member_path(store.journal_path(request.run_id), index)
+    reason, journal = end.reason if end else "", worker_journal_path(store.journal_path(request.run_id), index)
     if measuring.as_json:
         document = {"worker_index": index, "num_workers": num_workers, "status": status, "reason": reason}
         echo_json(document | {"journal": str(journal)})

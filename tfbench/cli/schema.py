@@ -8,7 +8,7 @@ def command() -> None:
     """Print the JSON schema of recipe files, by which an editor checks, completes and explains them.
 
     Name it in the first line of a recipe, as `#:schema recipe.schema.json`: taplo and Even Better TOML, for VS Code,
-    read that line, and look for the file beside the recipe. Unknown keys are refused, and each model and data set has
+    read that line, and look for the file beside the recipe. Unknown keys are rejected, and each model and data set has
     keys of its own. `tfbench validate` finds what contradicts another key.
 
     \b

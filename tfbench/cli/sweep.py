@@ -7,7 +7,7 @@ import click
 
 from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Measuring, measures
-from tfbench.cli._options import GroupedCommand, arm_options, is_given, plan_options, require_absent, stack
+from tfbench.cli._options import GroupedCommand, is_given, plan_options, require_absent, setup_options, stack
 from tfbench.cli._output import echo_json, exit_code, require_free
 from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
@@ -23,7 +23,7 @@ _QUICK_VARIATION = "training.global_batch_size=32,512"
 _QUICK_VALUES = {"dataset.data": "synthetic", "measurement.checks": False}
 # Parameters that plan a sweep.
 _PLANNING = (
-    *("recipe", "variations", "arms", "aa", "refine", "step", "num_rounds", "seconds", "full", "quick"),
+    *("recipe", "variations", "setups", "aa", "refine", "step", "num_rounds", "seconds", "full", "quick"),
     *("backend", "data", "data_dir", "overrides", "time_budget_seconds", "run_timeout_seconds", "memory_limit_bytes"),
 )
 
@@ -39,8 +39,8 @@ _cluster_options = stack(
 
 @click.command(cls=GroupedCommand, short_help="Compare devices and strategies over several sizes.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
-@arm_options()
-@click.option("--aa", is_flag=True, help="Run each arm against itself: what differs by chance alone?")
+@setup_options()
+@click.option("--aa", is_flag=True, help="Run each setup against itself: what differs by chance alone?")
 @plan_options(seconds=5)
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
 @click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about two minutes.")
@@ -65,23 +65,23 @@ def command(
 ) -> "ExitCode":
     """Run RECIPE over several sizes, under several strategies and devices, and compare.
 
-    Is my GPU worth it? Without --arm it compares what is there: the CPU against one GPU, and against all GPUs.
+    Is my GPU worth it? Without --setup it compares what is there: the CPU against one GPU, and against all GPUs.
 
-    An arm is a strategy on devices, such as "mirrored gpu:0,gpu:1". The strategy "default" is plain Keras;
-    "one_device" and "mirrored" are those of tf.distribute. What follows is set for the arm alone: "default cpu:0
-    backend=jax". In each round every arm is run once at every size, each run in a process of its own; the arms take
+    A setup is a strategy on devices, such as "mirrored gpu:0,gpu:1". The strategy "default" is plain Keras;
+    "one_device" and "mirrored" are those of tf.distribute. What follows is set for the setup alone: "default cpu:0
+    backend=jax". In each round every setup is run once at every size, each run in a process of its own; the setups take
     turns, so that drift of the machine hits them alike. A run that fails, or goes beyond a limit, is a result, and the
     sweep goes on. Killed at any moment, `tfbench sweep --resume ID` makes the runs that are missing.
 
     \b
     tfbench sweep --quick
     tfbench sweep mnist_mlp --data synthetic
-    tfbench sweep mnist_mlp --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"
-    tfbench sweep mnist_mlp --arm "default cpu:0" \\
-        --arm "default cpu:0 backend=jax" --arm "default cpu:0 backend=torch"
+    tfbench sweep mnist_mlp --setup "default cpu:0" --setup "mirrored cpu:0,cpu:1"
+    tfbench sweep mnist_mlp --setup "default cpu:0" \\
+        --setup "default cpu:0 backend=jax" --setup "default cpu:0 backend=torch"
     tfbench sweep mnist_mlp --vary 'model.hidden_units=[[100],[1000,1000]]' \\
         --vary training.global_batch_size=32,512
-    tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" \\
+    tfbench sweep mnist_mlp --vary threads=1,2 --setup "default cpu:0" \\
         --repeats 5 --time-budget 10m
     tfbench sweep mnist_mlp --vary training.global_batch_size=32..4096 --refine 6
     tfbench sweep mnist_mlp --aa
@@ -90,11 +90,11 @@ def command(
     Over the machines of a cluster, all rounds of a setting on one machine, one run at a time on each:
 
     \b
-    tfbench sweep mnist_mlp --arm "default gpu:0 @a100" \\
-        --arm "default gpu:0 @h100" --plan plan.json
+    tfbench sweep mnist_mlp --setup "default gpu:0 @a100" \\
+        --setup "default gpu:0 @h100" --plan plan.json
     tfbench sweep --plan plan.json --task 0 --store nodes
     tfbench import nodes/journals/*.jsonl
-    tfbench sweep mnist_mlp --arm "default gpu:0" --arm "default cpu:0" \\
+    tfbench sweep mnist_mlp --setup "default gpu:0" --setup "default cpu:0" \\
         --ray HOST:6379
     """
     from tfbench.sweeps.sweep import new_sweep, reopen_sweep
@@ -125,8 +125,8 @@ def command(
         require_absent("--full trains to the recipe's epochs", "seconds")
     if ray or plan_path:
         require_absent("on other machines there is no end of time and no next value", "time_budget_seconds", "refine")
-        if not planning["arms"]:
-            raise click.UsageError("Missing option '--arm': what other machines have to compare is not known here.")
+        if not planning["setups"]:
+            raise click.UsageError("Missing option '--setup': what other machines have to compare is not known here.")
     request = measuring.make_request(recipe, steady_seconds=None if full else seconds)
     plan = make_plan(request, measuring, **planning, names_machines=bool(ray or plan_path))
     planned = new_sweep(measuring.store, plan)
@@ -183,7 +183,7 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
         plan,
         task,
         measuring._replace(no_mlflow=True).open_maker(),
-        SweepConsole(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.cells)),
+        SweepConsole(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.runs)),
         str(data_dir.absolute()) if data_dir else None,
     )
     if measuring.as_json:

@@ -24,9 +24,9 @@ def command(
     allows_code: bool,
     output_format: str,
 ) -> ExitCode:
-    """Check recipes, and every point of their sweeps, without running them.
+    """Check recipes, and every configuration of their sweeps, without running them.
 
-    All files are checked and all problems named, with --backend what a back end lacks for one. Exit code 2 if there is
+    All files are checked and all problems named, with --backend what a backend lacks for one. Exit code 2 if there is
     any.
 
     \b
@@ -54,14 +54,14 @@ def command(
 def _find_problems(name: str, overrides: dict[str, Any], *, allows_code: bool) -> list[str]:
     from tfbench.recipe.files import find_recipe, load_recipe
     from tfbench.runs.requests import new_request
-    from tfbench.sweeps.plan import own_arm, plan_sweep
+    from tfbench.sweeps.plan import own_setup, plan_sweep
 
     where = ""  # errors in a file begin with its name
     try:
         recipe = load_recipe(find_recipe(name), overrides)
         where = f"{name}: "
         request = new_request(recipe, name=None, data_dir=None, allows_code=allows_code)
-        plan_sweep(request, [own_arm(recipe)], [], num_rounds=1)
+        plan_sweep(request, [own_setup(recipe)], [], num_rounds=1)
     except TfbenchError as error:
         return [f"{where}{line}" for line in shorten_lines(str(error)).splitlines()]
     return []

@@ -10,7 +10,7 @@ from tfbench.errors import DeviceError, Notice
 from tfbench.machine import frameworks
 from tfbench.machine.frameworks import Framework
 from tfbench.machine.gpus import choose_visible, read_gpus
-from tfbench.recipe.abilities import BackendName, title_of
+from tfbench.recipe.backend_support import BackendName, title_of
 from tfbench.recipe.sections import Recipe
 from tfbench.records.machine import Environment, Gpu
 from tfbench.records.placement import Placement
@@ -61,7 +61,7 @@ def list_gpus(facts: GpuFacts, installed: Sequence[Framework]) -> tuple[Gpu, ...
 
 
 def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> int:
-    """Returns how many GPUs a back end sees, which is asked only on a machine that may have some.
+    """Returns how many GPUs a backend sees, which is asked only on a machine that may have some.
 
     Warns with a `Notice` where it sees none of those that there are.
 

@@ -63,7 +63,7 @@ def describe_environment(**framework: Any) -> Environment:
     The commit is that of the working tree that tfbench was started in, whether it is tfbench's own or the user's.
 
     Args:
-        framework: What the back end says of itself, as fields of the record.
+        framework: What the backend says of itself, as fields of the record.
     """
     commit, has_changes = working_tree.read_commit()
     facts = {name: read() for name, read in _READERS.items()}

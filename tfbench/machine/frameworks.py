@@ -6,7 +6,7 @@ import json
 import subprocess
 
 from tfbench.machine import children
-from tfbench.recipe.abilities import BACKEND_TITLES, BackendName, title_of
+from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName, title_of
 from tfbench.schema import build, schema
 
 _DRIVER_OF_CUDA_13 = 580  # the oldest that starts it
@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS = 120  # PyTorch takes 7 s, and a minute on a cold network disk
 
 @schema
 class Framework:
-    """A back end as it is installed; with a `problem`, nothing but its name is known."""
+    """A backend as it is installed; with a `problem`, nothing but its name is known."""
 
     name: str
     version: str = ""
@@ -26,12 +26,12 @@ class Framework:
 
 
 def is_installed(backend: BackendName) -> bool:
-    """Says whether a back end can be imported, without doing so."""
+    """Says whether a backend can be imported, without doing so."""
     return importlib.util.find_spec(backend) is not None
 
 
 def describe_lack(backend: BackendName) -> str:
-    """Says that a back end is not installed, and what installs it."""
+    """Says that a backend is not installed, and what installs it."""
     return f"training.backend: {BACKEND_TITLES[backend]} is not installed. pip install {backend}."
 
 

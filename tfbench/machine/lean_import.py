@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterable, Iterator
 
 # Keras, and TensorFlow with it, imports these where they are installed, as most are with MLflow, for estimators,
-# picture galleries, data frames and the checkpoints and converters of another back end, none of which tfbench's own
+# picture galleries, data frames and the checkpoints and converters of another backend, none of which tfbench's own
 # models and data sets use: a third of the time of the import, and 150 MiB; of JAX, a tenth, and 110 MiB.
 NOT_NEEDED = ("jax", "matplotlib", "pandas", "scipy", "sklearn")
-NEEDED_BY = {"jax": {"jax", "scipy"}}  # of these, by a back end itself
+NEEDED_BY = {"jax": {"jax", "scipy"}}  # of these, by a backend itself
 
 
 def import_without(name: str, others: Iterable[str]) -> None:

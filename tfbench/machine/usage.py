@@ -206,7 +206,7 @@ def _run_of(command: list[str]) -> str | None:
     """Returns the run that a measuring process is of, by its id or where its workers meet; None: it does not say."""
     try:
         request = json.loads(Path(command[3]).read_text(encoding="utf-8"))["request"]
-        return str(request["member"]["addresses"][0] if request.get("member") else request["run_id"])
+        return str(request["worker_rank"]["addresses"][0] if request.get("worker_rank") else request["run_id"])
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tfbench.recipe import registry
-from tfbench.recipe.abilities import find_lacking
+from tfbench.recipe.backend_support import find_lacking
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import REGRESSION_LOSSES, ExpectConfig, Recipe, TrainingConfig
 from tfbench.wording import shorten

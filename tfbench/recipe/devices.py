@@ -4,13 +4,13 @@ import dataclasses
 import re
 
 from tfbench.errors import DeviceError
-from tfbench.recipe.abilities import BackendName
+from tfbench.recipe.backend_support import BackendName
 from tfbench.recipe.mesh import Mesh
 from tfbench.recipe.sections import DistributionConfig, StrategyName, TrainingConfig
 from tfbench.wording import shorten
 
 MAX_LOGICAL_CPUS = 64
-# What each back end has, and why it does not have the others.
+# What each backend has, and why it does not have the others.
 _STRATEGIES: dict[BackendName, tuple[StrategyName, ...]] = {
     "tensorflow": ("default", "one_device", "mirrored", "multi_worker"),
     "jax": ("default", "mirrored", "multi_worker", "model", "hybrid"),
@@ -68,7 +68,7 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
 
 
 def require_strategy(config: DistributionConfig, training: TrainingConfig) -> None:
-    """Raises DeviceError unless a back end has the strategy that is asked for."""
+    """Raises DeviceError unless a backend has the strategy that is asked for."""
     there = _STRATEGIES[training.backend]
     if config.strategy not in there:
         others = [name for name, strategies in _STRATEGIES.items() if config.strategy in strategies]

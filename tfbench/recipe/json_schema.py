@@ -35,7 +35,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def recipe_schema() -> Schema:
-    """Returns the schema of a recipe file, draft 7: every table and key, unknown ones refused.
+    """Returns the schema of a recipe file, draft 7: every table and key, unknown ones rejected.
 
     It knows of a key what can be said of it alone. What contradicts another key, `tfbench validate` finds.
     """

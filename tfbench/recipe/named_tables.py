@@ -22,7 +22,7 @@ def place_model_file(tables: Mapping[str, Any], folder: Path) -> None:
     for table in (_table(tables, "model"), _table(tables, "dataset")):
         is_saved = table.get("name", "keras_file") == "keras_file"
         for key, is_path in (("name", ".py:" in str(table.get("name"))), ("file", is_saved)):
-            if is_path and isinstance(table.get(key), str) and "\0" not in table[key]:  # which is refused later
+            if is_path and isinstance(table.get(key), str) and "\0" not in table[key]:  # which is rejected later
                 # pathlib would follow symbolic links.
                 table[key] = os.path.abspath(folder / os.path.expanduser(table[key]))  # noqa: PTH100, PTH111
 

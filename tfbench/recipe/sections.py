@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from tfbench.recipe.abilities import COMPILERS, ONE_STEP_A_CALL, BackendName, Compiler
-from tfbench.recipe.keys import AccuracyBand, DirectionKey, EpochKey, LossBand, VariedKey
+from tfbench.recipe.backend_support import COMPILERS, ONE_STEP_A_CALL, BackendName, Compiler
 from tfbench.recipe.mesh import LayoutRule, MeshAxis
 from tfbench.recipe.named_tables import read_options
 from tfbench.recipe.optimizers import AdamConfig, AnyOptimizer
+from tfbench.recipe.value_types import AccuracyBand, DirectionKey, EpochKey, LossBand, VariedKey
 from tfbench.schema import (
     Count,
     Currency,
@@ -130,18 +130,18 @@ class TrainingConfig:
         if self.backend in ONE_STEP_A_CALL and self.steps_per_execution > 1:
             raise ValueError(
                 f"steps_per_execution: Keras does one step a call on backend {self.backend}. "
-                f"Received: {self.steps_per_execution}. Use 1, or another back end."
+                f"Received: {self.steps_per_execution}. Use 1, or another backend."
             )
         if self.backend == "jax" and (self.intra_op_threads or self.inter_op_threads):
             raise ValueError(
-                "intra_op_threads, inter_op_threads: JAX has no setting for them. Use 0, or another back end."
+                "intra_op_threads, inter_op_threads: JAX has no setting for them. Use 0, or another backend."
             )
         if "double_softmax" in (self.head, self.validation_head) and self.loss != "sparse_categorical_crossentropy":
             raise ValueError(f"head: double_softmax needs sparse_categorical_crossentropy. Received: {self.loss}.")
 
     @property
     def compiler_used(self) -> Compiler:
-        """What makes a step, where the back end's own choice is written out."""
+        """What makes a step, where the backend's own choice is written out."""
         return self.compiler or COMPILERS[self.backend][0]
 
 
@@ -203,10 +203,10 @@ class MeasurementConfig:
 class OutputConfig:
     """What a run leaves besides its figures."""
 
-    snapshot_every_epochs: Count | None = None
-    """Epochs between snapshots to resume from; not set: none."""
-    snapshots_kept: Count = 2
-    """Number of snapshots to keep, the newest."""
+    checkpoint_every_epochs: Count | None = None
+    """Epochs between checkpoints to resume from; not set: none."""
+    checkpoints_kept: Count = 2
+    """Number of checkpoints to keep, the newest."""
     saves_model: Flag = False
     """Save the trained model as `model.keras`."""
     draws_model: Flag = False

@@ -80,7 +80,7 @@ def to_tables(recipe: Recipe) -> dict[str, Any]:
 
 
 def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:
-    """Refuses a recipe that names functions outside of tfbench, unless the user allowed it.
+    """Rejects a recipe that names functions outside of tfbench, unless the user allowed it.
 
     Raises:
         RecipeError: Naming them and how to allow it.

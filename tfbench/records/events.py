@@ -7,8 +7,8 @@ import pydantic
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
-from tfbench.records.lines import UNREADABLE, Record
-from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
+from tfbench.records.json_lines import UNREADABLE, Record
+from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, PeakCheck, Usage
 from tfbench.records.placement import Placement, ReplicaCheck
 from tfbench.records.profile import (
     BandwidthCheck,
@@ -91,8 +91,8 @@ class Ready(Event):
     steps_per_epoch: NaturalNumber | None = None
 
 
-@event_of("refused")
-class Refused(Event):
+@event_of("rejected")
+class Rejected(Event):
     """The run cannot be made; nothing was measured. `error` has type and message."""
 
     error: Any  # of a process of this version, which has just written it
@@ -159,8 +159,8 @@ class EpochEnded(Event):
     epoch: EpochRecord
 
 
-@event_of("snapshot")
-class SnapshotKept(Event):
+@event_of("checkpoint")
+class CheckpointKept(Event):
     """The run can be gone on with from the end of an epoch."""
 
     epoch: NaturalNumber
@@ -208,11 +208,11 @@ class PeakChecked(Event):
     peak_check: PeakCheck
 
 
-@event_of("ledger")
-class LedgerKept(Event):
+@event_of("breakdown")
+class BreakdownKept(Event):
     """Where the measuring process's time has gone so far."""
 
-    ledger: LedgerRecord
+    breakdown: BreakdownRecord
 
 
 @event_of("note")

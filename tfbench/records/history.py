@@ -16,7 +16,7 @@ class HistoryEntry:
         id: Of the run, of the sweep, or of the group of runs.
         created: Seconds since 1970, UTC; None: that cannot be read.
         recipe: By its name.
-        arms: Strategies and devices, the baseline first.
+        setups: Strategies and devices, the baseline first.
         num_runs: That are stored.
         status: That of a run; of several FINISHED where all did, FAILED where one did not, INCOMPLETE where some were
             not made, and RUNNING where one is under way.
@@ -28,7 +28,7 @@ class HistoryEntry:
     id: str
     created: float | None = None
     recipe: str = ""
-    arms: tuple[str, ...] = ()
+    setups: tuple[str, ...] = ()
     num_runs: int = 1
     status: str
     samples_per_second: float | None = None

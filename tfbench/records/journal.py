@@ -14,8 +14,8 @@ from typing import Any
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.recipe import tables
 from tfbench.records import events
-from tfbench.records import lines as record_lines
-from tfbench.records.lines import Record
+from tfbench.records import json_lines as record_lines
+from tfbench.records.json_lines import Record
 from tfbench.records.plain_files import open_at_once
 from tfbench.records.profile import Profile
 from tfbench.records.run import RunExit, RunRequest, RunResult, StepSpan
@@ -149,8 +149,8 @@ class Replay:
                 self._values |= {"stage": "training", **fields}
             case events.Started():
                 self._values |= {"stage": "training", "started_at": event.time}
-            case events.SnapshotKept():
-                self._values["snapshot_epoch"] = event.epoch
+            case events.CheckpointKept():
+                self._values["checkpoint_epoch"] = event.epoch
             case events.Stopped():
                 self._values["stop_reason"] = event.reason
             case events.Finished():
@@ -176,7 +176,7 @@ class Replay:
             case _ if type(event) in _REPEATED:
                 field, name = _REPEATED[type(event)]
                 self._lists[name].append(fields[field])
-            case _ if fields.keys() <= _SINGLE and not isinstance(event, events.Refused):
+            case _ if fields.keys() <= _SINGLE and not isinstance(event, events.Rejected):
                 self._values |= fields
         return event
 
@@ -196,7 +196,7 @@ class Replay:
 def request_fields(request: RunRequest) -> Record:
     """Returns the fields of a journal's first record, from which `read_request` rebuilds the request."""
     plain = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name != "recipe"}
-    plain |= {name: to_plain(plain[name]) if plain[name] else None for name in ("resume", "profile", "member")}
+    plain |= {name: to_plain(plain[name]) if plain[name] else None for name in ("resume", "profile", "worker_rank")}
     return {
         "format_version": FORMAT_VERSION,
         "request": plain | {"recipe_name": request.recipe.name, "recipe": tables.to_tables(request.recipe)},
@@ -222,7 +222,7 @@ def read_request(record: Record) -> RunRequest:
 
 
 def files_folder(journal_path: Path) -> Path:
-    """Returns the folder beside a journal for what does not fit into it: snapshots, the trained model."""
+    """Returns the folder beside a journal for what does not fit into it: checkpoints, the trained model."""
     return journal_path.with_suffix(".files")
 
 

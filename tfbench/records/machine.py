@@ -112,8 +112,8 @@ class PeakCheck:
 
 
 @schema
-class LedgerRecord:
-    """Where a measuring process's time went until now: entry of `metrics.LEDGER_ENTRIES` to seconds.
+class BreakdownRecord:
+    """Where a measuring process's time went until now: entry of `metrics.BREAKDOWN_ENTRIES` to seconds.
 
     `elapsed_seconds` counts from before the process was started. What is in no entry is not accounted for.
     """

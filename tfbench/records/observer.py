@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
-from tfbench.records.sweep import Cell, CellResult, SweepPlan
+from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +49,7 @@ class Observer:
     def epoch(self, epoch: EpochRecord) -> None:
         """An epoch is over, validation included."""
 
-    def caution(self, text: str) -> None:
+    def warning(self, text: str) -> None:
         """There is something that the user should know; the run goes on."""
 
     def finish(
@@ -71,16 +71,16 @@ class Observer:
         """
 
     def close(self) -> None:
-        """Nothing more is told of this run, which may have been refused. May be called twice."""
+        """Nothing more is told of this run, which may have been rejected. May be called twice."""
 
     def extend(self, plan: SweepPlan) -> None:
         """Of a sweep: it goes on by a plan with more runs."""
 
-    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+    def begin(self, planned: PlannedRun, num_done: int, seconds_left: float) -> None:
         """Of a sweep: a run is about to be made; all that is told of it comes before `end`."""
 
-    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
-        """Of a sweep: a run is over, or was skipped or refused, in which case there is no summary."""
+    def end(self, planned: PlannedRun, result: PlannedRunResult, summary: Summary | None) -> None:
+        """Of a sweep: a run is over, or was skipped or rejected, in which case there is no summary."""
 
     def stop(self) -> None:
         """Of a sweep: nothing more is told of it, whether it was made to its end or not."""

@@ -69,7 +69,7 @@ JOINING = "waiting for the other workers"  # the stage in which workers that tra
 
 
 @schema
-class Member:
+class WorkerRank:
     """One of the processes that train together."""
 
     index: NaturalNumber  # 0: the first, whose journal is the run's

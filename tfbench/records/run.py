@@ -3,12 +3,12 @@
 import dataclasses
 from typing import Any, Literal
 
-from tfbench.recipe.abilities import Compiler
+from tfbench.recipe.backend_support import Compiler
 from tfbench.recipe.sections import Recipe
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
-from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
+from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, PeakCheck, Usage
 from tfbench.records.part import WHOLE, Part
-from tfbench.records.placement import Member, Placement, ReplicaCheck
+from tfbench.records.placement import Placement, ReplicaCheck, WorkerRank
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.records.spread import ExchangeCheck, Spread
 from tfbench.schema import Id, NaturalNumber, NonNegativeNumber, Timestamp, schema
@@ -42,7 +42,7 @@ class Predictions:
 
 @schema
 class EffectiveSettings:
-    """Settings as the back end and Keras report them after the model was compiled."""
+    """Settings as the backend and Keras report them after the model was compiled."""
 
     compiler: Compiler
     precision: str
@@ -146,10 +146,10 @@ class EpochRecord:
 
 @schema
 class ResumePoint:
-    """The snapshot that a run goes on from, and what its predecessor had reached there."""
+    """The checkpoint that a run goes on from, and what its predecessor had reached there."""
 
     run_id: Id
-    snapshot: str  # file
+    checkpoint: str  # file
     epochs: tuple[EpochRecord, ...]
 
     @property
@@ -173,12 +173,12 @@ class RunRequest:
     resume: ResumePoint | None = None
     allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
     profile: ProfileRequest | None = None  # what is to be found out instead of training
-    member: Member | None = None  # which of several workers measures it; None: there is one
+    worker_rank: WorkerRank | None = None  # which of several workers measures it; None: there is one
 
     @property
     def part(self) -> Part:
         """Of each batch, that this worker is fed with."""
-        return Part(self.member.index, self.member.num_workers) if self.member else WHOLE
+        return Part(self.worker_rank.index, self.worker_rank.num_workers) if self.worker_rank else WHOLE
 
 
 @schema
@@ -215,7 +215,7 @@ class RunResult:
     epochs: tuple[EpochRecord, ...] = ()  # those of the run that it goes on from come first
     evaluations: tuple[Evaluation, ...] = ()
     predictions: Predictions | None = None
-    snapshot_epoch: int | None = None  # newest epoch that a run could go on from
+    checkpoint_epoch: int | None = None  # newest epoch that a run could go on from
     stop_reason: str | None = None  # why training ended before the recipe's epochs were done
     notes: tuple[str, ...] = ()  # what the measuring process noticed
     num_unreadable_lines: int = 0  # of its journal: what they held is missing here
@@ -228,7 +228,7 @@ class RunResult:
     machine_states: tuple[MachineState, ...] = ()
     input_check: InputCheck | None = None
     peak_checks: tuple[PeakCheck, ...] = ()  # a second one where the run was faster than the first
-    ledger: LedgerRecord | None = None  # the latest
+    breakdown: BreakdownRecord | None = None  # the latest
     profile: Profile | None = None  # of a run that was asked for one
     error: dict[str, Any] | None = None  # type, message and traceback of what stopped the worker
     exit: RunExit | None = None
@@ -261,7 +261,7 @@ class Summary:
     """The numbers of one run that are reported: metric name to value, None where it does not exist."""
 
     metrics: dict[str, float | None]
-    cautions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

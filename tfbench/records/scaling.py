@@ -1,11 +1,11 @@
-"""The arms of a sweep that tell how training scales: numbers of devices, and modes in which these share the work."""
+"""The setups of a sweep that tell how training scales: numbers of devices, and modes in which these share the work."""
 
 import dataclasses
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from tfbench.recipe.abilities import BackendName
-from tfbench.records.sweep import BACKEND_KEY, WORKERS_KEY, Arm, SweepPlan
+from tfbench.recipe.backend_support import BackendName
+from tfbench.records.sweep import BACKEND_KEY, WORKERS_KEY, Setup, SweepPlan
 
 # What is divided among devices: batches, of one process or a process for each device; weights of layers; or both.
 Mode = Literal["data", "workers", "model", "hybrid"]
@@ -17,8 +17,8 @@ MODE_STRATEGIES: dict[Mode, str] = {
 }
 
 
-class ScalingArms(NamedTuple):
-    """What the arms of a sweep differ in, where that is nothing but devices and modes."""
+class ScalingSetups(NamedTuple):
+    """What the setups of a sweep differ in, where that is nothing but devices and modes."""
 
     kind: str  # of the devices: "gpu" or "cpu"
     counts: tuple[int, ...]  # of devices, from one on
@@ -30,10 +30,10 @@ def mode_of(strategy: str) -> Mode | None:
     return next((mode for mode, name in MODE_STRATEGIES.items() if name == strategy), None)
 
 
-def replica_arms(
+def replica_setups(
     kind: str, counts: Sequence[int], modes: Sequence[Mode] = ("data",), backend: BackendName = "tensorflow"
-) -> tuple[Arm, ...]:
-    """Returns an arm for each number of devices and mode: one device is named, with nothing to distribute.
+) -> tuple[Setup, ...]:
+    """Returns a setup for each number of devices and mode: one device is named, with nothing to distribute.
 
     Args:
         kind: Of the devices, "gpu" or "cpu".
@@ -43,31 +43,31 @@ def replica_arms(
     """
     alone = "one_device" if backend == "tensorflow" else "default"
     return tuple(
-        _make_arm(kind, count, strategy)
+        _make_setup(kind, count, strategy)
         for count in counts
         for strategy in ([alone] if count == 1 else [MODE_STRATEGIES[mode] for mode in modes])
     )
 
 
-def find_scaling_arms(plan: SweepPlan) -> ScalingArms | None:
+def find_scaling_setups(plan: SweepPlan) -> ScalingSetups | None:
     """Returns the numbers of devices and the modes of a plan in which nothing else is varied; None of any other."""
-    first, counts = plan.arms[0], tuple(sorted({arm.num_devices for arm in plan.arms}))
+    first, counts = plan.setups[0], tuple(sorted({setup.num_devices for setup in plan.setups}))
     if plan.variations or counts[0] != 1 or counts == (1,):
         return None
     kind = first.devices[0].partition(":")[0]
-    there = {arm.strategy for arm in plan.arms}
+    there = {setup.strategy for setup in plan.setups}
     modes = tuple(mode for mode, strategy in MODE_STRATEGIES.items() if strategy in there)
-    backends = {dict(arm.values).get(BACKEND_KEY, "tensorflow") for arm in plan.arms}
-    expected = replica_arms(kind, counts, modes, backends.pop())
-    is_it = not backends and tuple(map(_without_backend, plan.arms)) == expected
-    return ScalingArms(kind, counts, modes) if is_it else None
+    backends = {dict(setup.values).get(BACKEND_KEY, "tensorflow") for setup in plan.setups}
+    expected = replica_setups(kind, counts, modes, backends.pop())
+    is_it = not backends and tuple(map(_without_backend, plan.setups)) == expected
+    return ScalingSetups(kind, counts, modes) if is_it else None
 
 
-def _make_arm(kind: str, count: int, strategy: str) -> Arm:
+def _make_setup(kind: str, count: int, strategy: str) -> Setup:
     if strategy == MODE_STRATEGIES["workers"]:
-        return Arm(strategy=strategy, devices=(f"{kind}:0",), values=((WORKERS_KEY, count),))
-    return Arm(strategy=strategy, devices=tuple(f"{kind}:{index}" for index in range(count)))
+        return Setup(strategy=strategy, devices=(f"{kind}:0",), values=((WORKERS_KEY, count),))
+    return Setup(strategy=strategy, devices=tuple(f"{kind}:{index}" for index in range(count)))
 
 
-def _without_backend(arm: Arm) -> Arm:
-    return dataclasses.replace(arm, values=tuple(pair for pair in arm.values if pair[0] != BACKEND_KEY))
+def _without_backend(setup: Setup) -> Setup:
+    return dataclasses.replace(setup, values=tuple(pair for pair in setup.values if pair[0] != BACKEND_KEY))

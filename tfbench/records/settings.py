@@ -28,4 +28,4 @@ class UserSettings:
     tracking_uri: Text | None = None
     """MLflow server to track to, in place of the store's own database."""
     machines: dict[Text, MachineSettings] = dataclasses.field(default_factory=dict)
-    """Machines by host name, or by the name that an arm gives them, "a100" of "default gpu:0 @a100"."""
+    """Machines by host name, or by the name that a setup gives them, "a100" of "default gpu:0 @a100"."""

@@ -1,4 +1,4 @@
-"""A sweep: every combination of the varied values under every arm, in rounds; and what came of each run."""
+"""A sweep: every combination of the varied values under every setup, in rounds; and what came of each run."""
 
 import copy
 import dataclasses
@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from tfbench.recipe import named_tables, registry
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.keys import THREADS
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
+from tfbench.recipe.value_types import THREADS
 from tfbench.schema import (
     ByteCount,
     Count,
@@ -27,17 +27,17 @@ from tfbench.wording import shorten
 
 BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
 WORKERS_KEY = "distribution.num_workers"
-SWEEP_TAG, GROUP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.arm"
-POINT_TAG = "tfbench.point"  # the number of the setting
+SWEEP_TAG, GROUP_TAG, ROUND_TAG, SETUP_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.setup"
+SETTING_TAG = "tfbench.setting"  # the number of the setting
 THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
 AGAIN = "again"  # behind the label of a setup that is held against itself
 _START_SECONDS = 8.0  # of a run before its first step and after its last, where no run here tells better
 
-Outcome = Literal["FINISHED", "FAILED", "KILLED", "REFUSED", "SKIPPED"]
+Outcome = Literal["FINISHED", "FAILED", "KILLED", "REJECTED", "SKIPPED"]
 
 
 @schema
-class Arm:
+class Setup:
     """Where and how a setting is measured: a strategy, the devices that it gets, and values of the recipe of its own.
 
     No devices named: those that the strategy chooses itself. The values are under dotted keys. A machine is named where
@@ -67,8 +67,8 @@ class Arm:
         return " ".join(part for part in (self.strategy, ",".join(self.devices), *values, machine, again) if part)
 
 
-def label_arm(strategy: str, devices: Sequence[str], backend: str) -> str:
-    """Returns the label of the arm that a run is of, where no sweep named it."""
+def label_setup(strategy: str, devices: Sequence[str], backend: str) -> str:
+    """Returns the label of the setup that a run is of, where no sweep named it."""
     own = "" if backend == "tensorflow" else f"backend={backend}"
     return " ".join(part for part in (strategy, ",".join(devices), own) if part)
 
@@ -94,8 +94,8 @@ class Refinement:
 class SweepPlan:
     """A sweep, before it is run. `tables` is the recipe that is varied, with what the command line set.
 
-    With `per_replica_batch_size` each arm has a global batch size of its own, so many samples for each device that it
-    names; without, arms have the same one.
+    With `per_replica_batch_size` each setup has a global batch size of its own, so many samples for each device that it
+    names; without, setups have the same one.
     """
 
     sweep_id: Id
@@ -104,7 +104,7 @@ class SweepPlan:
     tables: dict[str, Any]
     overrides: tuple[str, ...]  # keys that the command line set
     variations: tuple[Variation, ...]
-    arms: tuple[Arm, ...]
+    setups: tuple[Setup, ...]
     num_rounds: RoundCount
     data_dir: str | None = None
     allows_code: bool = False
@@ -135,18 +135,18 @@ def read_plan(plain: Any) -> SweepPlan:
     return dataclasses.replace(plan, tables=recipe_tables.to_tables(recipe))
 
 
-class Cell(NamedTuple):
-    """One run of a sweep: a setting under an arm, in a round. All but `round_number` count from 0."""
+class PlannedRun(NamedTuple):
+    """One run of a sweep: a setting under a setup, in a round. All but `round_number` count from 0."""
 
     number: int
     setting: int
-    arm: int
+    setup: int
     round_number: int  # from 1
 
     @property
-    def point(self) -> tuple[int, int]:
+    def configuration(self) -> tuple[int, int]:
         """What is the same in every round."""
-        return self.setting, self.arm
+        return self.setting, self.setup
 
 
 def list_settings(plan: SweepPlan) -> list[dict[str, Any]]:
@@ -158,10 +158,10 @@ def list_settings(plan: SweepPlan) -> list[dict[str, Any]]:
     ]
 
 
-def list_cells(plan: SweepPlan) -> list[Cell]:
+def list_planned_runs(plan: SweepPlan) -> list[PlannedRun]:
     """Returns all runs in the order in which they are made.
 
-    The arms of a setting follow each other, so that drift of the machine hits them alike, and take turns in being
+    The setups of a setting follow each other, so that drift of the machine hits them alike, and take turns in being
     first. All settings come once before any comes again; with a time budget, the most telling ones come first with all
     of their rounds: those at the ends of each range, then those in the middle, then between them. Values that are added
     later come behind all others, one after the other, so that no run changes its number.
@@ -173,14 +173,14 @@ def list_cells(plan: SweepPlan) -> list[Cell]:
         levels = [max(map(_level, places, sizes), default=0) for places in settings]
     if plan.refinement:  # what was added comes behind all levels of what was not, which are fewer than these
         levels[sizes[0] :] = range(sizes[0], len(settings))
-    cells: list[Cell] = []
+    planned_runs: list[PlannedRun] = []
     for level in sorted(set(levels)):
         of_level = [index for index, own in enumerate(levels) if own == level]
         for round_number, setting in itertools.product(range(1, plan.num_rounds + 1), of_level):
-            arms = range(len(plan.arms))
-            for arm in arms if (round_number + setting) % 2 else reversed(arms):
-                cells.append(Cell(len(cells), setting, arm, round_number))
-    return cells
+            setups = range(len(plan.setups))
+            for setup in setups if (round_number + setting) % 2 else reversed(setups):
+                planned_runs.append(PlannedRun(len(planned_runs), setting, setup, round_number))
+    return planned_runs
 
 
 def add_values(plan: SweepPlan, values: Sequence[int]) -> SweepPlan:
@@ -191,8 +191,8 @@ def add_values(plan: SweepPlan, values: Sequence[int]) -> SweepPlan:
     return dataclasses.replace(plan, variations=(Variation(key=variation.key, values=(*variation.values, *added)),))
 
 
-def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Recipe:
-    """Returns the recipe of one point.
+def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) -> Recipe:
+    """Returns the recipe of one configuration.
 
     Raises:
         RecipeError: Naming the setting, and what is wrong with it.
@@ -201,32 +201,32 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
     values: dict[str, Any] = {}
     for key, value in setting.items():
         values |= dict.fromkeys(THREAD_KEYS, value) if key == THREADS else {key: value}
-    values |= dict(arm.values)
+    values |= dict(setup.values)
     if plan.per_replica_batch_size is not None:
-        values[BATCH_KEY] = plan.per_replica_batch_size * max(1, arm.num_devices)
+        values[BATCH_KEY] = plan.per_replica_batch_size * max(1, setup.num_devices)
     named_tables.make_room_for_another(tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)})
     for key, value in values.items():
         recipe_tables.set_value(tables, key, value)
-    distribution = tables.get("distribution", {}) | {"strategy": arm.strategy, "devices": list(arm.devices)}
-    if arm.strategy not in CUTTING_STRATEGIES:  # the recipe's are of the arms that cut weights
+    distribution = tables.get("distribution", {}) | {"strategy": setup.strategy, "devices": list(setup.devices)}
+    if setup.strategy not in CUTTING_STRATEGIES:  # the recipe's are of the setups that cut weights
         distribution |= {"mesh": {}, "layout": []}
-    if arm.strategy != "multi_worker":
+    if setup.strategy != "multi_worker":
         distribution["num_workers"] = None
     tables["distribution"] = distribution
     return recipe_tables.from_tables(
         tables,
         name=plan.recipe_name,
-        source=name_point(plan, setting, arm),
+        source=name_configuration(plan, setting, setup),
         overridden=tuple(key for key in plan.overrides if key not in values),
         varied=tuple(values),
     )
 
 
-def name_point(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> str:
-    """Returns what messages call one point, or with an empty setting an arm at all points."""
+def name_configuration(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) -> str:
+    """Returns what messages call one configuration, or with an empty setting all of a setup."""
     values = shorten(describe_setting(setting)) or "no value varied"
     of_setting = f" with {values}" if setting or not plan.variations else ""
-    return f"{plan.recipe_name}{of_setting}, {shorten(arm.label)}"
+    return f"{plan.recipe_name}{of_setting}, {shorten(setup.label)}"
 
 
 def describe_setting(setting: Mapping[str, Any]) -> str:
@@ -282,14 +282,14 @@ def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> 
 
 
 @schema
-class CellResult:
+class PlannedRunResult:
     """What came of one run of a sweep.
 
-    REFUSED: it could not be measured at all, and nothing of it is stored. SKIPPED: it was not tried, since its point
-    had failed in an earlier round.
+    REJECTED: it could not be measured at all, and nothing of it is stored. SKIPPED: it was not tried, since its
+    configuration had failed in an earlier round.
     """
 
-    cell: int
+    number: int
     outcome: Outcome
     run_id: Id | None = None
     reason: str = ""

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 # Told apart by people who see red and green alike: of Okabe and Ito (2008), and three that are as far from those as
 # they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
-ARM_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#332233", "#3333dd", "#662200")
+SETUP_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#332233", "#3333dd", "#662200")
 _PAGE, _INK, _GRID = "#ffffff", "#1a1a1a", "#e2e2e2"
 # Of the page that a picture stands in, and which has others where it is dark.
-_VARIABLES = {_PAGE: "page", _INK: "ink", _GRID: "line"} | {color: f"line-{n}" for n, color in enumerate(ARM_COLORS)}
+_VARIABLES = {_PAGE: "page", _INK: "ink", _GRID: "line"} | {color: f"line-{n}" for n, color in enumerate(SETUP_COLORS)}
 _COLOR = re.compile("|".join(_VARIABLES))
 _LEFT_OUT = re.compile(  # of a file that becomes a part of a page: its head, and digits that nobody sees
     r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns(:\w+)?="[^"]*"|(?<=<g) id="[^"]*"'
@@ -66,7 +66,7 @@ def _draw(plot: Plot, kind: Literal["png", "svg"]) -> bytes:
     settings: Any = {
         **pages,
         **dict.fromkeys(inks, _INK),
-        "axes.prop_cycle": cycler(color=ARM_COLORS),
+        "axes.prop_cycle": cycler(color=SETUP_COLORS),
         "axes.spines.right": False,
         "axes.spines.top": False,
         "grid.color": _GRID,
@@ -135,7 +135,7 @@ def bars(plot: Plot) -> "Figure":
             list(lengths.values()),
             left=[ends[bar] for bar in lengths],
             height=0.7,
-            color=f"C{place % len(ARM_COLORS)}",
+            color=f"C{place % len(SETUP_COLORS)}",
             edgecolor=axes.get_facecolor(),
             hatch=_HATCHES[place % len(_HATCHES)],
             label=one.name,
@@ -191,7 +191,7 @@ def _draw_line(axes: "Axes", series: Series, place: int, num: int) -> None:
 
     if not series.points:
         return
-    style: dict[str, Any] = {"color": f"C{place % len(ARM_COLORS)}", "linestyle": _LINES[place % len(_LINES)]}
+    style: dict[str, Any] = {"color": f"C{place % len(SETUP_COLORS)}", "linestyle": _LINES[place % len(_LINES)]}
     style = _reference_style() if series.is_reference else style
     is_long = len(series.points) > _MANY_POINTS
     markers: dict[str, Any] = {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 5}

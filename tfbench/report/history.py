@@ -10,7 +10,7 @@ from tfbench.report.table import Column, Section, Table, facts
 from tfbench.wording import count, cut
 
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
-_RECIPE_CHARACTERS, _ARMS_CHARACTERS = 20, 40
+_RECIPE_CHARACTERS, _SETUPS_CHARACTERS = 20, 40
 
 
 def _cut_middle(name: str) -> str:
@@ -24,7 +24,7 @@ _COLUMNS = (
     Column("id", "id", align="left"),
     Column("recipe", "recipe", _cut_middle, align="left"),
     Column("result", "result", align="left"),
-    Column("arms", "arms", lambda arms: cut(", ".join(arms), _ARMS_CHARACTERS), align="left", rank=2),
+    Column("setups", "setups", lambda setups: cut(", ".join(setups), _SETUPS_CHARACTERS), align="left", rank=2),
 )
 
 
@@ -46,5 +46,5 @@ def _row(entry: HistoryEntry) -> dict[str, Any]:
         "id": entry.id[:_ID_CHARACTERS],
         "recipe": entry.recipe,
         "result": result,
-        "arms": entry.arms,
+        "setups": entry.setups,
     }

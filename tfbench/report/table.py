@@ -167,7 +167,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Table:
     return Table("", columns, [{"label": label, "text": text} for label, text in pairs if text])
 
 
-def warnings(texts: Sequence[str], title: str = "Warnings") -> Section:
+def warnings_section(texts: Sequence[str], title: str = "Warnings") -> Section:
     """Returns warnings in full."""
     return Section(title, tuple(f"- {one}" for one in texts))
 
@@ -179,7 +179,7 @@ def metric_title(name: str) -> str:
         return unit
     for suffix in ("_seconds", "_bytes"):
         name = name.removesuffix(suffix)
-    return name.replace("ledger/", "process: ").replace("/", ": ").replace("_", " ")
+    return name.replace("breakdown/", "process: ").replace("/", ": ").replace("_", " ")
 
 
 def format_metric(name: str, value: float | None) -> str:

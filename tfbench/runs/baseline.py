@@ -124,7 +124,7 @@ def make_baseline(request: RunRequest, num_repeats: int, execute: Execute) -> tu
     Raises:
         InterruptedRunError: It was stopped on the way.
         MeasurementError: A run failed.
-        TfbenchError: The first run was refused.
+        TfbenchError: The first run was rejected.
     """
     repeats = _repeat(request, num_repeats, execute, "no baseline was saved")
     found = _find_speeds(repeats)
@@ -147,7 +147,7 @@ def check(
 ) -> tuple[RegressionCheck, Repeats]:
     """Repeats a run, and says whether it has become slower.
 
-    What can be seen to be unequal is refused before anything is run, or after the first run.
+    What can be seen to be unequal is rejected before anything is run, or after the first run.
 
     Args:
         request: What is run.
@@ -161,7 +161,7 @@ def check(
         ComparisonError: It cannot be compared.
         InterruptedRunError: It was stopped on the way.
         MeasurementError: Too few runs finished.
-        TfbenchError: The first run was refused.
+        TfbenchError: The first run was rejected.
     """
     sample = baseline.sample
     require_enough(sample, num_repeats)
@@ -173,7 +173,8 @@ def check(
     if len(found) < 2:
         raise MeasurementError(
             f"only {len(found)} of {len(repeats.series.runs)} runs finished with a speed: too few to be judged. "
-            f"{' '.join(dict.fromkeys(repeats.summary.refusals))} The runs are stored as group {repeats.summary.group}."
+            f"{' '.join(dict.fromkeys(repeats.summary.rejections))} The runs are stored as group "
+            f"{repeats.summary.group}."
         )
     current = make_sample(found, group=repeats.summary.group)
     return judge(sample, current, fail_above, baseline.earlier), repeats

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.errors import InterruptedRunError, MeasurementError
-from tfbench.recipe.abilities import ONE_STEP_A_CALL, BackendName, Compiler
+from tfbench.recipe.backend_support import ONE_STEP_A_CALL, BackendName, Compiler
 from tfbench.recipe.sections import OutputConfig
 from tfbench.records.fast import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, TRIAL_TAG
 from tfbench.records.run import RunRequest, RunResult
@@ -46,7 +46,7 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
     Raises:
         InterruptedRunError: It was stopped; the runs that were made are in the store.
         MeasurementError: The recipe as it is has no speed.
-        TfbenchError: The recipe as it is was refused.
+        TfbenchError: The recipe as it is was rejected.
     """
     group = new_id()
     changes: list[dict[str, Any]] = [{}]

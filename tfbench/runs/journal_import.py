@@ -7,7 +7,7 @@ from pathlib import Path
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
-from tfbench.records import lines
+from tfbench.records import json_lines
 from tfbench.records.events import Requested, class_of
 from tfbench.records.journal import describe, replay
 from tfbench.records.run import RunResult
@@ -39,7 +39,7 @@ def import_journals(
     """
     found = [_read_run(path) for path in paths]
     for result in found:
-        store.journal_path(result.request.run_id)  # refuses an id that would lead out of the store
+        store.journal_path(result.request.run_id)  # rejects an id that would lead out of the store
     known = set(store.run_ids())
     entries = dict[str, RecoveredRun]()
     for path, result in zip(paths, found, strict=True):
@@ -78,12 +78,12 @@ def _read_run(path: Path) -> RunResult:
         TrackingError: It cannot be read, or is no journal of a run.
     """
     try:
-        records = lines.read_file(path)
+        records = json_lines.read_file(path)
         if not records or class_of(records[0]) is not Requested:
             raise TrackingError("is no tfbench journal: it does not begin with a request")
         result = replay(records)
         make_brief(result, summarize_run(result), journal_bytes=0)  # a number that is too large raises here
-        if result.request.member and result.request.member.index:
+        if result.request.worker_rank and result.request.worker_rank.index:
             raise TrackingError("is another worker's than the first, whose journal is the run's: import that")
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error

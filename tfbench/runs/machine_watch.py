@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.records import events
-from tfbench.records import lines as record_lines
-from tfbench.records.lines import Record
+from tfbench.records import json_lines as record_lines
+from tfbench.records.json_lines import Record
 from tfbench.schema import to_plain
 
 FIRST_SECONDS = 1.0  # between looks, at the beginning

@@ -10,10 +10,10 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import StillRunningError, TfbenchError, TrackingError, UnknownNameError
 from tfbench.records import events
 from tfbench.records.journal import Journal, files_folder, read_records, read_run
-from tfbench.records.lines import Record, last_time
+from tfbench.records.json_lines import Record, last_time
 from tfbench.records.plain_files import read_at_once
 from tfbench.records.run import RunResult, TrackedRun
-from tfbench.runs.endings import deduce_exit
+from tfbench.runs.run_status import deduce_exit
 from tfbench.store import sweep_log
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import is_running, may_be_running
@@ -193,7 +193,7 @@ def _is_running(store: Store, run_id: str) -> bool:
 def _is_kept(records: Sequence[Record]) -> bool:
     """Says whether a run left a result; a crash before the first step is one, too."""
     told = {events.class_of(record) for record in records}
-    return events.Refused not in told and not told.isdisjoint(_RESULTS)
+    return events.Rejected not in told and not told.isdisjoint(_RESULTS)
 
 
 def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> RecoveredRun:

@@ -50,7 +50,7 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repea
     Raises:
         RecipeError: The seeds of the later runs would be too large.
         ComparisonError: The network changed between two runs, which are both stored.
-        TfbenchError: The first run was refused.
+        TfbenchError: The first run was rejected.
     """
     group = new_id()
     last_seed = request.recipe.training.seed + plan.max_num - 1
@@ -138,5 +138,5 @@ def _summarize(group: str, plan: RepeatPlan, series: Series) -> RepeatsSummary:
         precision=plan.precision,
         reached=None if plan.precision is None else _is_precise(series.runs, plan),
         spreads=find_spreads([outcome.summary for outcome in finished], varies_seed=plan.varies_seed),
-        refusals=tuple(run.refusal for run in series.runs if run.refusal),
+        rejections=tuple(run.rejection for run in series.runs if run.rejection),
     )

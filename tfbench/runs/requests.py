@@ -10,10 +10,10 @@ from typing import Any
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.abilities import why_untraceable
+from tfbench.recipe.backend_support import why_untraceable
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import ModelConfig, Recipe
-from tfbench.records import snapshots
+from tfbench.records import checkpoints
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import ResumePoint, RunRequest, RunResult
@@ -21,7 +21,7 @@ from tfbench.records.run import ResumePoint, RunRequest, RunResult
 # What may be changed when a run goes on; all else must be as it was for it to go on where it stopped.
 CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
 # A run that goes on is none of the series that its predecessor was of.
-SERIES_TAGS = tuple(f"tfbench.{name}" for name in ("group", "repeat", "arm", "round", "sweep", "point"))
+SERIES_TAGS = tuple(f"tfbench.{name}" for name in ("group", "repeat", "setup", "round", "sweep", "setting"))
 
 
 def new_request(
@@ -153,11 +153,11 @@ def resumed_request(
     data_dir: Path | None,
     allows_code: bool = False,
 ) -> RunRequest:
-    """Builds the request of a run that goes on from the newest snapshot of an earlier one.
+    """Builds the request of a run that goes on from the newest checkpoint of an earlier one.
 
     Args:
         previous: The earlier run, however it ended.
-        journal_path: Its journal, beside which its snapshots lie.
+        journal_path: Its journal, beside which its checkpoints lie.
         overrides: Dotted key to value; the recipe's length, early stops, outputs, prices, expectations may change.
         name: None: the earlier run's.
         data_dir: None: the earlier run's.
@@ -165,15 +165,15 @@ def resumed_request(
 
     Raises:
         RecipeError: Something else was to be changed, no epoch is left to be trained, or code is not allowed.
-        UnknownNameError: There is no snapshot.
+        UnknownNameError: There is no checkpoint.
     """
     old = previous.request
-    refused = [key for key in overrides if not key.startswith(CHANGEABLE)]
-    if refused:
+    rejected = [key for key in overrides if not key.startswith(CHANGEABLE)]
+    if rejected:
         raise RecipeError(
-            f"{', '.join(refused)}: cannot be changed for a run that goes on from a snapshot. Can be: training.epochs, "
-            "training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of [output], [cost] and "
-            "[expect]."
+            f"{', '.join(rejected)}: cannot be changed for a run that goes on from a checkpoint. Can be: "
+            "training.epochs, training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of "
+            "[output], [cost] and [expect]."
         )
     tables = recipe_tables.to_tables(old.recipe)
     for key, value in overrides.items():
@@ -205,17 +205,19 @@ def new_id() -> str:
 
 
 def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
-    folder = files_folder(journal_path) / snapshots.FOLDER
+    folder = files_folder(journal_path) / checkpoints.FOLDER
     old = previous.request
-    known = {epoch: path for epoch, path in snapshots.list_snapshots(folder).items() if epoch <= len(previous.epochs)}
-    if old.resume and not known and previous.snapshot_epoch is None:
-        return old.resume  # it ended before a snapshot of its own
-    epoch, path = max(known.items()) if known else snapshots.find_newest(folder)
+    known = {
+        epoch: path for epoch, path in checkpoints.list_checkpoints(folder).items() if epoch <= len(previous.epochs)
+    }
+    if old.resume and not known and previous.checkpoint_epoch is None:
+        return old.resume  # it ended before a checkpoint of its own
+    epoch, path = max(known.items()) if known else checkpoints.find_newest(folder)
     if epoch > len(previous.epochs):  # the machine stopped before the last lines of the journal were on its disk
         raise RecipeError(
-            f"run {old.run_id}: its journal ends before the snapshot {path}, and there is no older one. Begin anew."
+            f"run {old.run_id}: its journal ends before the checkpoint {path}, and there is no older one. Begin anew."
         )
-    return ResumePoint(run_id=old.run_id, snapshot=str(path.absolute()), epochs=previous.epochs[:epoch])
+    return ResumePoint(run_id=old.run_id, checkpoint=str(path.absolute()), epochs=previous.epochs[:epoch])
 
 
 def _absolute(folder: Path) -> str:

@@ -15,11 +15,11 @@ Execute = Callable[[RunRequest, str], RunOutcome]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class SeriesRun:
-    """One run of a series: what was measured, or why it was refused, in which case nothing of it is stored."""
+    """One run of a series: what was measured, or why it was rejected, in which case nothing of it is stored."""
 
     request: RunRequest
     outcome: RunOutcome | None = None
-    refusal: str = ""
+    rejection: str = ""
     seconds: float = 0.0  # that it took, with its start
 
     @property
@@ -62,7 +62,7 @@ def make_runs(
     tell: Callable[[SeriesRun], None] = lambda run: None,
     ends_all: Callable[[TfbenchError, Sequence[SeriesRun]], bool] = lambda error, done: not done,
 ) -> Series:
-    """Makes runs one after another. A run that fails, or is refused where others were not, does not end the series.
+    """Makes runs one after another. A run that fails, or is rejected where others were not, does not end the series.
 
     Args:
         next_run: Says what comes next.
@@ -71,7 +71,7 @@ def make_runs(
         ends_all: Says of an error, and the runs done before it, whether it is raised; by default that of the first run.
 
     Raises:
-        TfbenchError: A run was refused, or stopped before it was ready, which ends all.
+        TfbenchError: A run was rejected, or stopped before it was ready, which ends all.
     """
     runs: list[SeriesRun] = []
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
@@ -81,17 +81,17 @@ def make_runs(
                 break
             request, label = following
             start = time.monotonic()
-            outcome, refusal = None, ""
+            outcome, rejection = None, ""
             try:
                 outcome = execute(request, label)
                 was_interrupted = outcome.was_interrupted
             except TfbenchError as error:
                 if ends_all(error, runs):
                     raise
-                was_interrupted, refusal = isinstance(error, InterruptedRunError), str(error)
+                was_interrupted, rejection = isinstance(error, InterruptedRunError), str(error)
             if outcome or not was_interrupted:
                 seconds = time.monotonic() - start
-                runs.append(SeriesRun(request=request, outcome=outcome, refusal=refusal, seconds=seconds))
+                runs.append(SeriesRun(request=request, outcome=outcome, rejection=rejection, seconds=seconds))
                 tell(runs[-1])
             was_interrupted = was_interrupted or stop.received is not None
     return Series(runs=tuple(runs), was_interrupted=was_interrupted)

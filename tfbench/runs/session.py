@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from tfbench import errors
-from tfbench.analysis.run.checks import find_early_cautions
+from tfbench.analysis.run.checks import find_early_warnings
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
 from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
-from tfbench.records.lines import Record
-from tfbench.records.members import member_path
+from tfbench.records.json_lines import Record
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, TrackedRun
-from tfbench.runs.endings import INTERRUPTED, describe_exit
+from tfbench.records.worker_journals import worker_journal_path
 from tfbench.runs.launchers.group import Group
 from tfbench.runs.launchers.launch import Launch, prepare
 from tfbench.runs.launchers.process import STOP_SECONDS, Worker
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.progress import RunProgress
+from tfbench.runs.run_status import INTERRUPTED, describe_exit
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import held
@@ -49,7 +49,7 @@ def execute_run(
     """Measures a run in a process of its own, or several, and follows it to the store.
 
     Of a run whose other workers other commands start, the first worker's is the one that is stored; each of the others
-    has its journal where `member_path` says, and nothing else.
+    has its journal where `worker_journal_path` says, and nothing else.
 
     Args:
         request: The run.
@@ -61,7 +61,7 @@ def execute_run(
         limits: A run that goes beyond them is stopped, and stored as KILLED with the reason.
 
     Raises:
-        TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing is left in
+        TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and nothing is left in
             the store.
     """
     launch = prepare(request)
@@ -69,18 +69,20 @@ def execute_run(
     with StopSignals() as stop, _opened_journal(request, state, store) as journal:
         with _start_worker(launch, journal.path, store) as worker:
             run = _Run(request, tracker, observer, worker, stop, limits)
-            refusal = run.follow()
-            if refusal is None:
+            rejection = run.follow()
+            if rejection is None:
                 is_own = state.tracking_uri == store.tracking_uri
                 return run.conclude(journal, store, STORE_SECONDS if is_own else SERVER_SECONDS)
         store.discard(request.run_id)
-        raise refusal
+        raise rejection
 
 
 @contextlib.contextmanager
 def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> Iterator[Journal]:
     """Begins a run's journal, and holds the run's lock until all of it is stored."""
-    path = member_path(store.create_journal(request.run_id), request.member.index if request.member else 0)
+    path = worker_journal_path(
+        store.create_journal(request.run_id), request.worker_rank.index if request.worker_rank else 0
+    )
     with contextlib.ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,9 +139,9 @@ class _Run:
         asked_to_stop_at: float | None = None
         while True:
             returncode = self._worker.returncode  # before reading, so that nothing written before the end is missed
-            refusal = self._take_in(self._read())
-            if refusal or returncode is not None:
-                return refusal or self._interruption()
+            rejection = self._take_in(self._read())
+            if rejection or returncode is not None:
+                return rejection or self._interruption()
             self._note_tracking()
             self._exceeded = self._exceeded or self._find_exceeded()
             fault = self._worker.fault
@@ -183,7 +185,7 @@ class _Run:
                 problems.append(f"not tracked: {problem}")
             else:
                 self._tracked = self._update.result()
-        summary = dataclasses.replace(summary, cautions=(*problems, *summary.cautions))
+        summary = dataclasses.replace(summary, warnings=(*problems, *summary.warnings))
         files = [str(path) for path in list_files(journal.path)]
         self._observer.finish(result, summary, self._tracked, str(journal.path), files)
         return RunOutcome(
@@ -224,14 +226,14 @@ class _Run:
         for record in records:
             event = self._replay.apply(record)
             match event:
-                case events.Refused():
-                    return _refusal(event)
+                case events.Rejected():
+                    return _rejection(event)
                 case events.StageBegun():
                     self._progress.begin_stage(event.time)
                     self._observer.stage(event.name)
                 case events.Ready() if self._stop.received is None:  # else it was asked to end before
-                    for text in find_early_cautions(self._replay.result()):
-                        self._observer.caution(text)
+                    for text in find_early_warnings(self._replay.result()):
+                        self._observer.warning(text)
                     self._observer.ready(self._replay.result())
                     self._wait_for_tracker()
                     self._worker.begin()
@@ -268,7 +270,7 @@ class _Run:
         if self._tracker and self._tracking_problem is None and self._tracker.has_answered(self._update):
             self._tracking_problem = _problem_of(self._update)
             if self._tracking_problem:
-                self._observer.caution(f"{self._tracking_problem} The run goes on.")
+                self._observer.warning(f"{self._tracking_problem} The run goes on.")
 
     def _wait_for(self, tracker: Tracker, patience_seconds: float) -> str | None:
         """Waits for the tracker, no longer than `patience_seconds` after a request to stop; returns what went wrong."""
@@ -286,7 +288,7 @@ def _problem_of(answer: "Future[Any]") -> str | None:
     return str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
 
 
-def _refusal(event: events.Refused) -> TfbenchError:
+def _rejection(event: events.Rejected) -> TfbenchError:
     error_class = getattr(errors, event.error["type"], DeviceError)
     error: TfbenchError = error_class(event.error["message"])
     return error

@@ -10,8 +10,8 @@ from tfbench.errors import StillRunningError
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run.run_document import run_document
-from tfbench.runs.endings import deduce_exit
 from tfbench.runs.limits import RunOutcome
+from tfbench.runs.run_status import deduce_exit
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
@@ -50,9 +50,9 @@ class Run:
         return self.summary.metrics
 
     @property
-    def cautions(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """What to know before its figures are believed."""
-        return self.summary.cautions
+        return self.summary.warnings
 
     def document(self) -> dict[str, Any]:
         """Returns all that is known of it, as `tfbench runs ID --format json` prints it."""
@@ -132,13 +132,13 @@ def _row(brief: RunBrief) -> dict[str, Any]:
         "created": brief.created,  # seconds since 1970, UTC
         "status": brief.status,
         "reason": brief.reason,
-        "arm": brief.arm,
+        "setup": brief.setup,
         "strategy": brief.strategy,
         "devices": ",".join(brief.devices),
         "hardware": ", ".join(brief.hardware),
         "is_synthetic": brief.is_synthetic,
         "profile": brief.profile,
-        "cautions": "\n".join(brief.cautions),
+        "warnings": "\n".join(brief.warnings),
         **brief.metrics,
         **brief.settings,
     }

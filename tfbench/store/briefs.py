@@ -71,7 +71,7 @@ def typical_start_seconds(store: Store) -> float | None:
     for _, path in sorted(newest, reverse=True)[:_NUM_STARTS]:
         with contextlib.suppress(OSError, ValueError):
             brief = read_as(RunBrief, read_at_once(path))
-            entries = [brief.metrics.get(f"ledger/{name}_seconds") for name in _OF_START]
+            entries = [brief.metrics.get(f"breakdown/{name}_seconds") for name in _OF_START]
             if brief.speed and entries[0] is not None:
                 found.append(sum(entry or 0.0 for entry in entries))
     return statistics.median(found) if found else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfbench.records.events import Exited, class_of
-from tfbench.records.lines import Record, last_time
+from tfbench.records.json_lines import Record, last_time
 from tfbench.records.plain_files import open_at_once
 
 SILENT_SECONDS = 3600.0  # a run on another host that has written nothing for so long is over

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
-from tfbench.records import members
+from tfbench.records import worker_journals
 from tfbench.records.journal import files_folder
-from tfbench.records.lines import parse
+from tfbench.records.json_lines import parse
 from tfbench.records.plain_files import open_at_once
 from tfbench.store import tracking_state
 from tfbench.store.locks import locked
@@ -224,10 +224,12 @@ class Store:
                 self._remove(path)
         for folder in folders:
             if folder.stem not in known:
-                if not any(folder.glob(f"{members.FOLDER}/*.jsonl")):  # of a run that another machine's store has
+                if not any(
+                    folder.glob(f"{worker_journals.FOLDER}/*.jsonl")
+                ):  # of a run that another machine's store has
                     self._remove(folder)
-            elif folder.stem in dead_run_ids:  # half-written snapshots and models
-                for part in (*folder.glob("*.part"), *folder.glob("snapshots/*.part")):
+            elif folder.stem in dead_run_ids:  # half-written checkpoints and models
+                for part in (*folder.glob("*.part"), *folder.glob("checkpoints/*.part")):
                     self._remove(part)
 
     def lock(self, name: str) -> contextlib.AbstractContextManager[None]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.journal import Journal
-from tfbench.records.lines import UNREADABLE, Record, read_file
+from tfbench.records.json_lines import UNREADABLE, Record, read_file
 from tfbench.records.plain_files import open_at_once
-from tfbench.records.sweep import CellResult, SweepPlan, read_plan
+from tfbench.records.sweep import PlannedRunResult, SweepPlan, read_plan
 from tfbench.schema import build, to_plain
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
@@ -26,28 +26,30 @@ class SweepLog:
     Args:
         journal: Written to; None: of a task, whose runs are brought to the sweep's own record.
         plan: Of the sweep.
-        results: What came of runs so far, by the numbers of their cells.
+        results: What came of runs so far, by the their numbers in the plan.
     """
 
-    def __init__(self, journal: Journal | None, plan: SweepPlan, results: dict[int, CellResult] | None = None) -> None:
+    def __init__(
+        self, journal: Journal | None, plan: SweepPlan, results: dict[int, PlannedRunResult] | None = None
+    ) -> None:
         self._journal = journal
         self.plan = plan
         self.results = results or {}
 
-    def begin(self, cell: int, run_id: str) -> None:
+    def begin(self, number: int, run_id: str) -> None:
         """Notes that a run is about to be made; one that is never heard of again was killed.
 
         Raises:
             TrackingError: The disk is full, or fails; so for `end`.
         """
         if self._journal:
-            _append(self._journal, "begun", cell=cell, run_id=run_id)
+            _append(self._journal, "begun", number=number, run_id=run_id)
 
-    def end(self, result: CellResult) -> None:
+    def end(self, result: PlannedRunResult) -> None:
         """Notes what came of a run; of two results of one, the later counts."""
         if self._journal:
             _append(self._journal, "ended", result=to_plain(result))
-        self.results[result.cell] = result
+        self.results[result.number] = result
 
     def extend(self, plan: SweepPlan) -> None:
         """Goes on by a plan with more runs, in which those that were known have the same numbers."""
@@ -89,8 +91,8 @@ def reopened_log(store: Store, sweep_id: str) -> Iterator[SweepLog]:
         yield SweepLog(journal, *_read_record(path))
 
 
-def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, CellResult]]:
-    """Returns a sweep's plan, and what is known of its runs, by the numbers of their cells.
+def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, PlannedRunResult]]:
+    """Returns a sweep's plan, and what is known of its runs, by the their numbers in the plan.
 
     Raises:
         TrackingError: The record is damaged.
@@ -199,7 +201,7 @@ def _close(journal: Journal) -> None:
         journal.close()
 
 
-def _read_record(path: Path) -> tuple[SweepPlan, dict[int, CellResult]]:
+def _read_record(path: Path) -> tuple[SweepPlan, dict[int, PlannedRunResult]]:
     records = _read_records(path)
     try:
         if not records or records[0]["kind"] != "plan":
@@ -210,10 +212,12 @@ def _read_record(path: Path) -> tuple[SweepPlan, dict[int, CellResult]]:
         plan = read_plan([record.get("plan") for record in records if record["kind"] == "plan"][-1])
         if plan.sweep_id != path.stem:
             raise ValueError(f"it is of sweep {plan.sweep_id}")
-        ended = [build(CellResult, record.get("result"), "result") for record in records if record["kind"] == "ended"]
+        ended = [
+            build(PlannedRunResult, record.get("result"), "result") for record in records if record["kind"] == "ended"
+        ]
     except (RecipeError, ValueError) as error:
         raise TrackingError(f"{path}: is no record of a sweep: {error}") from error
-    return plan, {result.cell: result for result in ended}
+    return plan, {result.number: result for result in ended}
 
 
 def _read_records(path: Path) -> list[Record]:

@@ -1,4 +1,4 @@
-"""Reads what the command line says of a sweep: arms, what is varied, numbers of devices and modes."""
+"""Reads what the command line says of a sweep: setups, what is varied, numbers of devices and modes."""
 
 import re
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from typing import Any
 from tfbench.analysis.comparison.crossover import spread_values
 from tfbench.errors import RecipeError
 from tfbench.recipe import tables
-from tfbench.recipe.keys import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.toml_text import parse_value
+from tfbench.recipe.value_types import THREADS, VARIABLE_SECTIONS
 from tfbench.records.scaling import MODE_STRATEGIES, Mode
-from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, THREAD_KEYS, WORKERS_KEY, Arm, Variation
+from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, THREAD_KEYS, WORKERS_KEY, Setup, Variation
 from tfbench.schema import build
 from tfbench.wording import shorten
 
 _RANGE = re.compile(r"\d{1,9}\s*\.\.\s*\d{1,9}")
 
 
-def parse_arm(text: str) -> Arm:
+def parse_setup(text: str) -> Setup:
     """Reads "mirrored cpu:0,cpu:1" or "default gpu:0 backend=jax @a100"; the devices may be left out.
 
     Raises:
@@ -29,27 +29,27 @@ def parse_arm(text: str) -> Arm:
     words = [part for part in parts if "=" not in part]
     if not 1 <= len(words) <= 2 or parts[: len(words)] != words or any(part.startswith("@") for part in parts):
         raise RecipeError(
-            f'--arm "{shorten(text)}": must be STRATEGY DEVICES KEY=VALUE... @MACHINE, for example "mirrored '
+            f'--setup "{shorten(text)}": must be STRATEGY DEVICES KEY=VALUE... @MACHINE, for example "mirrored '
             'cpu:0,cpu:1", "default cpu:0 backend=jax" or "default gpu:0 @a100".'
         )
     devices = tuple(device for device in "".join(words[1:]).split(",") if device)
-    values = dict(_read_arm_value(part, text) for part in parts[len(words) :])
-    arm = {"strategy": words[0], "devices": devices, "values": tuple(values.items()), "machine": machine}
-    return build(Arm, arm, f'--arm "{shorten(text)}"')
+    values = dict(_read_setup_value(part, text) for part in parts[len(words) :])
+    setup = {"strategy": words[0], "devices": devices, "values": tuple(values.items()), "machine": machine}
+    return build(Setup, setup, f'--setup "{shorten(text)}"')
 
 
-def _read_arm_value(text: str, arm: str) -> tuple[str, Any]:
+def _read_setup_value(text: str, setup: str) -> tuple[str, Any]:
     """Reads KEY=VALUE, where a key without a section is one of [training], or num_workers."""
     key = text.partition("=")[0]
     section = "distribution" if key == "num_workers" else "training"
     try:
         key, value = tables.parse_override(text if "." in key else f"{section}.{text}")
     except RecipeError as error:
-        raise RecipeError(f'--arm "{shorten(arm)}": {shorten(text)}: must be KEY=VALUE, as of --set.') from error
+        raise RecipeError(f'--setup "{shorten(setup)}": {shorten(text)}: must be KEY=VALUE, as of --set.') from error
     if key != WORKERS_KEY and (key.partition(".")[0] not in VARIABLE_SECTIONS or key == BATCH_KEY):
         raise RecipeError(
-            f'--arm "{shorten(arm)}": {shorten(key)}: must be a key of {", ".join(VARIABLE_SECTIONS)}, or '
-            "num_workers, and not the batch size, which all arms have in common."
+            f'--setup "{shorten(setup)}": {shorten(key)}: must be a key of {", ".join(VARIABLE_SECTIONS)}, or '
+            "num_workers, and not the batch size, which all setups have in common."
         )
     return key, value
 
@@ -116,14 +116,14 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
     """
     section = key.partition(".")[0]
     if key != THREADS and ("." not in key or section not in VARIABLE_SECTIONS):
-        instead = " Arms vary the distribution: --arm." if section == "distribution" else ""
+        instead = " Setups vary the distribution: --setup." if section == "distribution" else ""
         raise RecipeError(
             f"{origin}: must be a key of {', '.join(VARIABLE_SECTIONS)}, or {THREADS}. "
             f"Received: '{shorten(key)}'.{instead}"
         )
     if key == BACKEND_KEY:
         raise RecipeError(
-            f'{origin}: back ends are compared as arms: --arm "default cpu:0" --arm "default cpu:0 backend=jax". '
+            f'{origin}: backends are compared as setups: --setup "default cpu:0" --setup "default cpu:0 backend=jax". '
             "One for all of them is set by --backend."
         )
     kept: list[Any] = []

@@ -8,11 +8,11 @@ from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
-from tfbench.analysis.comparison.hosts import arm_of
+from tfbench.analysis.comparison.hosts import setup_of
 from tfbench.analysis.comparison.references import find_own_settings
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.settings import MachineSettings
-from tfbench.records.sweep import AGAIN, ARM_TAG, Arm, CellResult, SweepPlan, list_cells, list_settings
+from tfbench.records.sweep import AGAIN, SETUP_TAG, PlannedRunResult, Setup, SweepPlan, list_planned_runs, list_settings
 from tfbench.report.comparison.comparison import comparison_document, comparison_rows, comparison_table
 from tfbench.report.document import document
 from tfbench.report.table import Section, html
@@ -40,7 +40,7 @@ class ComparedRuns:
         return ComparedRuns(comparison=comparison, verdict=find_verdict(comparison), plan=plan)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns a plain row for each setting and arm: speeds and speed-ups with their intervals, 95 %."""
+        """Returns a plain row for each setting and setup: speeds and speed-ups with their intervals, 95 %."""
         return comparison_rows(self.comparison)
 
     def document(self) -> dict[str, Any]:
@@ -49,8 +49,8 @@ class ComparedRuns:
 
     def __repr__(self) -> str:
         of = ", ".join(self.comparison.recipes)
-        arms = ", ".join(map(repr, self.comparison.arms))
-        return f"<{type(self).__name__} of {of}: {count(len(self.comparison.runs), 'run')} of {arms}>"
+        setups = ", ".join(map(repr, self.comparison.setups))
+        return f"<{type(self).__name__} of {of}: {count(len(self.comparison.runs), 'run')} of {setups}>"
 
     def _repr_html_(self) -> str:
         """Returns the table and the verdict, for notebooks."""
@@ -61,10 +61,10 @@ class ComparedRuns:
 class SweepEnd:
     """How a sweep ended."""
 
-    num_cells: int
+    num_planned: int
     num_left: int  # not tried, for want of time or since it was stopped
     was_interrupted: bool
-    results: dict[int, CellResult]
+    results: dict[int, PlannedRunResult]
     why_left: str = "the time budget is used up"
 
     @property
@@ -88,32 +88,34 @@ class Swept(ComparedRuns):
 
     def document(self) -> dict[str, Any]:
         """Returns it as `--format json` prints it: what came of the sweep, beside the comparison of its runs."""
-        made = {"id": self.sweep_id, "num_runs": self.end.num_cells}
+        made = {"id": self.sweep_id, "num_runs": self.end.num_planned}
         made |= {"num_left": self.end.num_left, "num_failed": self.end.num_failed}
         return made | ComparedRuns.document(self)
 
 
 def compare_sweep(
-    store: Store, plan: SweepPlan, results: dict[int, CellResult], *, baseline: str | None = None
+    store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], *, baseline: str | None = None
 ) -> Comparison:
     """Sets the runs of a sweep side by side, those that failed or were not made included.
 
     Args:
         store: Where its runs are.
         plan: Of the sweep.
-        results: What came of its runs so far, by the numbers of their cells.
-        baseline: The arm that others are held against; None: the plan's first.
+        results: What came of its runs so far, by their numbers in the plan.
+        baseline: The setup that others are held against; None: the plan's first.
     """
     keys, settings = [variation.key for variation in plan.variations], list_settings(plan)
-    columns: dict[str, tuple[dict[str, Any], str]] = {arm.label: ({}, arm.label) for arm in plan.arms}
-    if sum(arm.again for arm in plan.arms) > 1:  # each setup has rows of its own, and stands there against itself
+    columns: dict[str, tuple[dict[str, Any], str]] = {setup.label: ({}, setup.label) for setup in plan.setups}
+    if sum(setup.again for setup in plan.setups) > 1:  # each setup has rows of its own, and stands there against itself
         keys.insert(0, _SETUP)
-        columns = {arm.label: ({_SETUP: arm.label.removesuffix(f" {AGAIN}")}, _twin(arm)) for arm in plan.arms}
+        columns = {
+            setup.label: ({_SETUP: setup.label.removesuffix(f" {AGAIN}")}, _twin(setup)) for setup in plan.setups
+        }
     run_ids = [result.run_id for result in results.values() if result.outcome == "FINISHED" and result.run_id]
     briefs, unreadable = read_briefs(store, run_ids)
     failures: dict[tuple[int, int], Failure] = {}
-    for cell in list_cells(plan):
-        result = results.get(cell.number)
+    for planned in list_planned_runs(plan):
+        result = results.get(planned.number)
         if result is None:
             outcome, reason = "MISSING", "not measured"
         elif result.run_id in unreadable:
@@ -122,14 +124,14 @@ def compare_sweep(
             continue
         else:
             outcome, reason = result.outcome, result.reason
-        own, column = columns[plan.arms[cell.arm].label]
-        failure = Failure(setting=own | settings[cell.setting], arm=column, outcome=outcome, reason=reason)
-        failures.setdefault(cell.point, failure)
+        own, column = columns[plan.setups[planned.setup].label]
+        failure = Failure(setting=own | settings[planned.setting], setup=column, outcome=outcome, reason=reason)
+        failures.setdefault(planned.configuration, failure)
     comparison = compare(
-        [_move(brief, *columns[arm_of(brief)]) for brief in briefs] if _SETUP in keys else briefs,
+        [_move(brief, *columns[setup_of(brief)]) for brief in briefs] if _SETUP in keys else briefs,
         keys=keys,
         settings=[own | setting for own, _ in columns.values() for setting in _in_order(plan, settings)],
-        arms=list(dict.fromkeys(column for _, column in columns.values())),
+        setups=list(dict.fromkeys(column for _, column in columns.values())),
         baseline=baseline,
         failures=failures.values(),
         compared=list_compared(plan),
@@ -142,13 +144,13 @@ def _in_order(plan: SweepPlan, settings: list[dict[str, Any]]) -> list[dict[str,
     return sorted(settings, key=lambda one: value_of(next(iter(one.values())))) if plan.refinement else settings
 
 
-def _twin(arm: Arm) -> str:
-    return f"{_SETUP} {AGAIN}" if arm.again else _SETUP
+def _twin(setup: Setup) -> str:
+    return f"{_SETUP} {AGAIN}" if setup.again else _SETUP
 
 
 def _move(brief: RunBrief, own: dict[str, Any], column: str) -> RunBrief:
     """Returns a run in its column, with what tells its rows apart beside what was varied."""
-    return dataclasses.replace(brief, settings=brief.settings | own, tags=brief.tags | {ARM_TAG: column})
+    return dataclasses.replace(brief, settings=brief.settings | own, tags=brief.tags | {SETUP_TAG: column})
 
 
 def compare_stored(
@@ -163,9 +165,9 @@ def compare_stored(
 
     Args:
         store: Where they are.
-        run_ids: In the order in which their arms are to stand; None: all, oldest first.
+        run_ids: In the order in which their setups are to stand; None: all, oldest first.
         recipe: Runs of others are left out.
-        baseline: The arm that others are held against; None: the first.
+        baseline: The setup that others are held against; None: the first.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
     """
     found, unreadable = _read_oldest_first(store) if run_ids is None else read_briefs(store, run_ids)
@@ -178,7 +180,7 @@ def compare_each_recipe(store: Store, *, baseline: str | None = None, allows_une
 
     Args:
         store: Where they are.
-        baseline: The arm that others are held against, of a recipe that has it; else, and with None, its first.
+        baseline: The setup that others are held against, of a recipe that has it; else, and with None, its first.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
     """
     briefs = [brief for brief in _read_oldest_first(store).found if not brief.profile]
@@ -198,11 +200,11 @@ def _read_oldest_first(store: Store) -> Briefs:
 
 
 def list_compared(plan: SweepPlan) -> tuple[str, ...]:
-    """Returns what the arms of a sweep differ in on purpose, of what must be equal."""
+    """Returns what the setups of a sweep differ in on purpose, of what must be equal."""
     batch = () if plan.per_replica_batch_size is None else ("global_batch_size",)
-    named = {arm.machine for arm in plan.arms}
+    named = {setup.machine for setup in plan.setups}
     machines = BETWEEN_MACHINES if len(named) > 1 and "" not in named else ()
-    keys = dict.fromkeys(key for arm in plan.arms for key, _ in arm.values)
+    keys = dict.fromkeys(key for setup in plan.setups for key, _ in setup.values)
     return (
         *batch,
         *machines,

@@ -1,11 +1,11 @@
-"""From a sweep's comparison to curves: each arm's figures over what was varied."""
+"""From a sweep's comparison to curves: each setup's figures over what was varied."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
-from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_arms
+from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_setups
 from tfbench.records.sweep import SweepPlan, describe_setting, format_value
 from tfbench.report.comparison.layout import lay_out
 from tfbench.tracking.tracker import Curve
@@ -14,30 +14,30 @@ Point = tuple[float, Entry]
 
 
 def find_curves(plan: SweepPlan, comparison: Comparison) -> tuple[Curve, ...]:
-    """Returns a curve for each arm and network, as the report draws them; for each mode where arms differ in that.
+    """Returns a curve for each setup and network, as the report draws them; for each mode where setups differ in that.
 
     Places on the x axis that are not whole have no point: a tracking server counts in whole steps.
     """
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     baseline = comparison.baseline if any(map(_is_conclusive, entries)) else None
-    if arms := find_scaling_arms(plan):
-        lines = [(mode, place, _scaling_points(plan, comparison, mode)) for place, mode in enumerate(arms.modes)]
-        if arms.modes == ("data",):
-            return _curves([("all arms", place, points) for _, place, points in lines], "replicas", baseline)
+    if setups := find_scaling_setups(plan):
+        lines = [(mode, place, _scaling_points(plan, comparison, mode)) for place, mode in enumerate(setups.modes)]
+        if setups.modes == ("data",):
+            return _curves([("all setups", place, points) for _, place, points in lines], "replicas", baseline)
         return _curves(lines, "devices", baseline)
     layout = lay_out(comparison)
     over = layout.x_label.partition(" (")[0].removeprefix("global ")  # without its unit
     found: list[Curve] = []
     for panel_place, panel in enumerate(layout.panels):
         labels = {key: _join(row.setting.get(key) for _, row in panel.points) for key in comparison.keys}
-        for arm_place, arm in enumerate(comparison.arms):
-            place, shade = (arm_place, panel_place) if len(comparison.arms) > 1 else (panel_place, 0)
-            points = [(x, row.entries[arm]) for x, row in panel.points]
-            name = f"{_short_name(panel.setting)} {arm}".strip()  # MLflow cuts names at the right
+        for setup_place, setup in enumerate(comparison.setups):
+            place, shade = (setup_place, panel_place) if len(comparison.setups) > 1 else (panel_place, 0)
+            points = [(x, row.entries[setup]) for x, row in panel.points]
+            name = f"{_short_name(panel.setting)} {setup}".strip()  # MLflow cuts names at the right
             fewest = min((len(entry.runs) for _, entry in points if entry.runs), default=0)
             name += f", {fewest} of {plan.num_rounds} rounds" if fewest < plan.num_rounds else ""
             found += [
-                dataclasses.replace(curve, shade=shade, labels={"arm": arm, **labels})
+                dataclasses.replace(curve, shade=shade, labels={"setup": setup, **labels})
                 for curve in _curves([(name, place, points)], over, baseline)
             ]
     return tuple(found)
@@ -55,8 +55,8 @@ def _join(values: Iterable[Any]) -> str:
 
 def _scaling_points(plan: SweepPlan, comparison: Comparison, mode: Mode) -> list[Point]:
     """Returns the one device and what a mode makes of several."""
-    arms = [arm for arm in plan.arms if arm.num_devices == 1 or arm.strategy == MODE_STRATEGIES[mode]]
-    return [(float(arm.num_devices), row.entries[arm.label]) for row in comparison.rows[:1] for arm in arms]
+    setups = [setup for setup in plan.setups if setup.num_devices == 1 or setup.strategy == MODE_STRATEGIES[mode]]
+    return [(float(setup.num_devices), row.entries[setup.label]) for row in comparison.rows[:1] for setup in setups]
 
 
 def _curves(found: Iterable[tuple[str, int, list[Point]]], over: str, baseline: str | None) -> tuple[Curve, ...]:
@@ -65,7 +65,7 @@ def _curves(found: Iterable[tuple[str, int, list[Point]]], over: str, baseline: 
             name=name,
             place=place,
             over=over,
-            labels={"arm": name},
+            labels={"setup": name},
             points={int(x): _figures(entry, baseline) for x, entry in points if entry.speed and x.is_integer()},
             inconclusive=tuple(int(x) for x, entry in points if entry.speedup and not _is_conclusive(entry)),
             run_ids=tuple(run.run_id for _, entry in points for run in entry.runs),
@@ -78,7 +78,7 @@ def _curves(found: Iterable[tuple[str, int, list[Point]]], over: str, baseline: 
 def _figures(entry: Entry, baseline: str | None) -> Mapping[str, float]:
     """Returns the speed, and the ratio with its interval if that is conclusive; the baseline's is the line at 1."""
     values = {"samples_per_second": entry.speed}
-    if entry.arm == baseline:
+    if entry.setup == baseline:
         values["speedup"] = 1.0
     elif entry.speedup and _is_conclusive(entry):
         values |= {"speedup": entry.speedup.ratio, "speedup_low": entry.speedup.low, "speedup_high": entry.speedup.high}

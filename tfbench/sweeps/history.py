@@ -9,8 +9,8 @@ from tfbench.errors import TrackingError
 from tfbench.records.fast import TRIAL_TAG
 from tfbench.records.history import HistoryEntry, Kind
 from tfbench.records.journal import read_records, read_run
-from tfbench.records.scaling import find_scaling_arms
-from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG, label_arm, list_cells
+from tfbench.records.scaling import find_scaling_setups
+from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG, label_setup, list_planned_runs
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
@@ -58,7 +58,7 @@ def _open_run(store: Store, run_id: str) -> tuple[str, HistoryEntry]:
         id=request.run_id,
         created=request.created,
         recipe=request.recipe.name,
-        arms=(label_arm(placed.strategy, placed.devices, request.recipe.training.backend),),
+        setups=(label_setup(placed.strategy, placed.devices, request.recipe.training.backend),),
         status="RUNNING" if goes_on else "KILLED",
         reason="" if goes_on else f"`{store.command('recover')}` says how it ended, and brings it into MLflow",
     )
@@ -70,15 +70,15 @@ def _sweep(store: Store, sweep_id: str, ended: Mapping[str, RunBrief]) -> Histor
     except TrackingError as error:
         return HistoryEntry(kind="sweep", id=sweep_id, num_runs=0, status="UNREADABLE", reason=str(error))
     outcomes = collections.Counter(result.outcome for result in results.values())
-    num_left = len(list_cells(plan)) - len(results)
+    num_left = len(list_planned_runs(plan)) - len(results)
     failed = [f"{number} {outcome}" for outcome, number in sorted(outcomes.items()) if outcome != "FINISHED"]
     left = [f"{num_left} not made"] if num_left else []
     return HistoryEntry(
-        kind="scaling" if find_scaling_arms(plan) else "sweep",
+        kind="scaling" if find_scaling_setups(plan) else "sweep",
         id=sweep_id,
         created=plan.created,
         recipe=plan.recipe_name,
-        arms=tuple(arm.label for arm in plan.arms),
+        setups=tuple(setup.label for setup in plan.setups),
         num_runs=sum(result.run_id in ended for result in results.values()),
         status="INCOMPLETE" if num_left else "FAILED" if failed else "FINISHED",
         reason=", ".join([*failed, *left]),
@@ -106,7 +106,7 @@ def _runs(briefs: Sequence[RunBrief], sweeps: Mapping[str, HistoryEntry]) -> Ite
             id=id_,
             created=first.created,
             recipe=first.recipe,
-            arms=tuple(dict.fromkeys(brief.arm for brief in members)),
+            setups=tuple(dict.fromkeys(brief.setup for brief in members)),
             num_runs=len(members),
             status=status,
             samples_per_second=speed,

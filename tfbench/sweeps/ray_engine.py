@@ -19,7 +19,7 @@ import psutil
 
 from tfbench.errors import DeviceError
 from tfbench.machine import children
-from tfbench.records.sweep import SweepPlan, list_cells
+from tfbench.records.sweep import SweepPlan, list_planned_runs
 from tfbench.runs.journal_import import import_journals
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.store import Store
@@ -62,13 +62,13 @@ def make_sweep(
         TrackingError: As of `make_tasks`.
     """
     plan, results = planned.plan, planned.results
-    tasks = [task for task in list_tasks(plan) if any(cell.number not in results for cell in task.cells)]
+    tasks = [task for task in list_tasks(plan) if any(planned.number not in results for planned in task.runs)]
     with connected(address, tasks), planned.log as log:
         was_interrupted = make_tasks(log, tasks, store, state, tell)
-    num_cells = len(list_cells(plan))
+    num_planned = len(list_planned_runs(plan))
     return SweepEnd(
-        num_cells=num_cells,
-        num_left=num_cells - len(log.results),
+        num_planned=num_planned,
+        num_left=num_planned - len(log.results),
         was_interrupted=was_interrupted,
         results=log.results,
         why_left="no machine has made them",
@@ -151,7 +151,7 @@ def make_tasks(
             return
         said = f", exit code {made.exit_code}: {made.last_line}" if made.exit_code else ""
         _bring_home(made.journals, log, store, state)
-        tell(f"task {task.number}: {len(made.journals)} of {len(task.cells)} runs, on {made.host}{said}")
+        tell(f"task {task.number}: {len(made.journals)} of {len(task.runs)} runs, on {made.host}{said}")
 
     with StopSignals() as stop:
         while running and not stop.received:

@@ -24,7 +24,7 @@ from tfbench.schema import to_plain
 from tfbench.store.store import Store
 from tfbench.wording import command_line
 
-_OF_FRAMEWORKS = ("tensorflow", "jax", "torch")  # which a run of another back end does not load
+_OF_FRAMEWORKS = ("tensorflow", "jax", "torch")  # which a run of another backend does not load
 
 
 def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None, *, created: float) -> ReportContents:
@@ -91,14 +91,14 @@ def _read_starts(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunRes
 
 
 def _find_curves(store: Store, comparison: Comparison) -> Iterator[RunCurves]:
-    """Yields those of the run of median speed under each arm, for the smallest and largest networks and batches."""
+    """Yields those of the run of median speed under each setup, for the smallest and largest networks and batches."""
     for row in corner_rows(comparison):
-        for arm, entry in row.entries.items():
+        for setup, entry in row.entries.items():
             if entry.runs:
                 ordered = sorted(entry.runs, key=lambda run: run.speed or 0.0)
                 path = store.journal_path(ordered[(len(ordered) - 1) // 2].run_id)
                 with contextlib.suppress(TrackingError):  # it is named where the beginnings are read
-                    yield find_curves(read_run(path), arm=arm, setting=describe_setting(row.setting))
+                    yield find_curves(read_run(path), setup=setup, setting=describe_setting(row.setting))
 
 
 def _list_commands(plan: SweepPlan | None, starts: Iterable[RunResult]) -> tuple[str, ...]:

@@ -13,32 +13,32 @@ from tfbench.errors import DatasetError, RecipeError, TfbenchError
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
-    ARM_TAG,
     BATCH_KEY,
-    POINT_TAG,
     ROUND_TAG,
+    SETTING_TAG,
+    SETUP_TAG,
     SWEEP_TAG,
-    Cell,
-    CellResult,
+    PlannedRun,
+    PlannedRunResult,
     SweepPlan,
     add_values,
     estimate_seconds,
-    list_cells,
+    list_planned_runs,
     list_settings,
     resolve_recipe,
 )
 from tfbench.runs.limits import RunLimits, RunOutcome
-from tfbench.runs.maker import RunMaker
 from tfbench.runs.requests import new_request
+from tfbench.runs.run_maker import RunMaker
 from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.briefs import typical_start_seconds
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log, read_sweep, reopened_log
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
-from tfbench.sweeps.plan import check_points, require_back_ends, require_machine_found
-from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_refused
-from tfbench.sweeps.view import try_to_show
+from tfbench.sweeps.plan import check_configurations, require_backends, require_machine_found
+from tfbench.sweeps.show_in_mlflow import try_to_show
+from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_rejected
 
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
 
@@ -48,7 +48,7 @@ class Planned(NamedTuple):
 
     plan: SweepPlan
     log: AbstractContextManager[SweepLog]  # its record, to be opened
-    results: dict[int, CellResult]  # of the runs that were made before, by the numbers of their cells
+    results: dict[int, PlannedRunResult]  # of the runs that were made before, by number in the plan
     before: TrackingState | None = None  # where these are tracked
 
 
@@ -68,17 +68,17 @@ def reopen_sweep(store: Store, token: str, *, allows_code: bool) -> Planned:
     Raises:
         UnknownNameError: There is no such sweep.
         TrackingError: Its record is damaged.
-        RecipeError: A point of it cannot be, or calls code.
+        RecipeError: A configuration of it cannot be, or calls code.
     """
     sweep_id = find_sweep(store, token)
     plan, results = read_sweep(store, sweep_id)
     require_allowed_again(plan, allows_code=allows_code)
-    check_points(plan)
+    check_configurations(plan)
     return Planned(plan, reopened_log(store, sweep_id), results, find_tracking(store, sweep_id))
 
 
 def require_allowed_again(plan: SweepPlan, *, allows_code: bool) -> None:
-    """Refuses a plan of before that calls code.
+    """Rejects a plan of before that calls code.
 
     Raises:
         RecipeError: It is not allowed again.
@@ -96,13 +96,13 @@ def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
         observer: Told of those that were made before, of each that is made, and of the end.
 
     Raises:
-        RecipeError: An arm names a machine.
-        DeviceError: The back end of an arm is not installed.
+        RecipeError: A setup names a machine.
+        DeviceError: The backend of a setup is not installed.
         DatasetError: There is no data for the first run; a new sweep leaves no record then.
         TrackingError: The record cannot be written, or another process is at it.
     """
-    require_machine_found(planned.plan.arms, names_machines=False)
-    require_back_ends(planned.plan)
+    require_machine_found(planned.plan.setups, names_machines=False)
+    require_backends(planned.plan)
     with planned.log as log:
         end = run_sweep(log, maker, observer)
     return look_at(log.plan, end, maker)
@@ -125,9 +125,11 @@ def make_task(
         TrackingError: The store cannot be written to.
     """
     found = find_results(maker.store, plan, maker.store.run_ids())
-    own = {cell.number: found[cell.number] for cell in task.cells if cell.number in found}  # a store may have others'
+    own = {
+        planned.number: found[planned.number] for planned in task.runs if planned.number in found
+    }  # a store may have others'
     log = SweepLog(None, dataclasses.replace(plan, data_dir=data_dir or plan.data_dir), own)
-    return run_sweep(log, maker, observer, task.cells)
+    return run_sweep(log, maker, observer, task.runs)
 
 
 def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
@@ -138,24 +140,26 @@ def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
 
 
 def _refine(log: SweepLog, store: Store) -> bool:
-    """Adds values to a sweep in between those at which the faster arm changes; says whether there were any."""
+    """Adds values to a sweep in between those at which the faster setup changes; says whether there were any."""
     plan, limits = log.plan, log.plan.refinement
     if limits is None:
         return False
     comparison, known = compare_sweep(store, plan, log.results), plan.variations[0].values
-    wanted = {value for arm in comparison.arms[1:] for value in refine(find_crossover(comparison, arm), limits.step)}
+    wanted = {
+        value for setup in comparison.setups[1:] for value in refine(find_crossover(comparison, setup), limits.step)
+    }
     values = sorted(wanted - set(map(value_of, known)))[: limits.most - (len(known) - limits.num_first)]
     if values:
         log.extend(add_values(plan, values))
     return bool(values)
 
 
-def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[Cell] | None = None) -> SweepEnd:
+def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[PlannedRun] | None = None) -> SweepEnd:
     """Makes the runs of a sweep that it does not have yet.
 
-    A run that fails, is killed for memory or time, or is refused is a result like any other; its point is not tried
-    again in later rounds. The sweep ends early when a signal asks for it, or when the next run would go beyond the time
-    budget, which counts from this call on.
+    A run that fails, is killed for memory or time, or is rejected is a result like any other; its configuration is not
+    tried again in later rounds. The sweep ends early when a signal asks for it, or when the next run would go beyond
+    the time budget, which counts from this call on.
 
     Args:
         log: The sweep's open record.
@@ -169,24 +173,27 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[C
     plan, start = log.plan, time.monotonic()
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
     varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
-    cells, cell = (list_cells(plan) if of is None else of), Cell(0, 0, 0, 0)  # the latter is under way
+    planned_runs, planned = (
+        (list_planned_runs(plan) if of is None else of),
+        PlannedRun(0, 0, 0, 0),
+    )  # the latter is under way
     known, start_seconds = find_standing(plan, log.results, maker.store), typical_start_seconds(maker.store)
 
-    def find_left() -> list[Cell]:
-        return [one for one in cells if one.number not in known]
+    def find_left() -> list[PlannedRun]:
+        return [one for one in planned_runs if one.number not in known]
 
-    def end(result: CellResult, summary: Summary | None = None) -> None:
+    def end(result: PlannedRunResult, summary: Summary | None = None) -> None:
         log.end(result)
-        known[result.cell] = result
-        observer.end(cell, result, summary)
+        known[result.number] = result
+        observer.end(planned, result, summary)
 
     def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
-        nonlocal cells, cell
+        nonlocal planned_runs, planned
         while True:
             left = find_left()
             if not left and of is None and _refine(log, maker.store):
                 observer.extend(log.plan)
-                cells = list_cells(log.plan)
+                planned_runs = list_planned_runs(log.plan)
                 left = find_left()
             seconds = estimate_seconds(
                 plan, 1, run_seconds=_typical_seconds(known.values()), start_seconds=start_seconds
@@ -194,20 +201,20 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[C
             is_late = plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds
             if not left or is_late:
                 return None
-            cell = left[0]
-            if earlier := _find_failure(cell, list_cells(log.plan), known):
-                end(CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier))
+            planned = left[0]
+            if earlier := _find_failure(planned, list_planned_runs(log.plan), known):
+                end(PlannedRunResult(number=planned.number, outcome="SKIPPED", reason=earlier))
                 continue
-            observer.begin(cell, len(cells) - len(left), seconds * len(left))
-            request = cell_request(log.plan, cell)
-            log.begin(cell.number, request.run_id)
+            observer.begin(planned, len(planned_runs) - len(left), seconds * len(left))
+            request = planned_request(log.plan, planned)
+            log.begin(planned.number, request.run_id)
             return request, ""
 
     def tell(run: SeriesRun) -> None:
-        result = CellResult(cell=cell.number, outcome="REFUSED", reason=run.refusal, seconds=run.seconds)
+        result = PlannedRunResult(number=planned.number, outcome="REJECTED", reason=run.rejection, seconds=run.seconds)
         if run.outcome is None:
             if of is not None:
-                keep_refused(maker.store, run.request, run.refusal)
+                keep_rejected(maker.store, run.request, run.rejection)
             end(result)
         elif not run.outcome.was_interrupted or run.is_finished:  # half a run is made again when the sweep goes on
             found = run.outcome.result.exit
@@ -228,20 +235,20 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[C
     finally:
         observer.stop()
     return SweepEnd(
-        num_cells=len(cells),
+        num_planned=len(planned_runs),
         num_left=len(find_left()),
         was_interrupted=runs.was_interrupted,
         results=dict(log.results),
     )
 
 
-def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
+def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
     """Builds the request for one run of a sweep."""
-    setting, arm = list_settings(plan)[cell.setting], plan.arms[cell.arm]
+    setting, setup = list_settings(plan)[planned.setting], plan.setups[planned.setup]
     own_batch = () if plan.per_replica_batch_size is None else (BATCH_KEY,)
-    own_keys = (key for key, _ in arm.values)
-    recipe = resolve_recipe(plan, setting, arm)
-    if cell.round_number > 1:  # input pipeline and peak are those of round 1, and the checks take seconds
+    own_keys = (key for key, _ in setup.values)
+    recipe = resolve_recipe(plan, setting, setup)
+    if planned.round_number > 1:  # input pipeline and peak are those of round 1, and the checks take seconds
         recipe = dataclasses.replace(recipe, measurement=dataclasses.replace(recipe.measurement, checks=False))
     request = new_request(
         recipe,
@@ -252,25 +259,27 @@ def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
     )
     tags = {
         SWEEP_TAG: plan.sweep_id,
-        POINT_TAG: str(cell.setting),
-        ARM_TAG: arm.label,
-        ROUND_TAG: str(cell.round_number),
+        SETTING_TAG: str(planned.setting),
+        SETUP_TAG: setup.label,
+        ROUND_TAG: str(planned.round_number),
     }
-    name = f"{request.name}-r{cell.round_number}"
+    name = f"{request.name}-r{planned.round_number}"
     return dataclasses.replace(request, name=name, data_dir=plan.data_dir, tags=tags, argv=plan.argv)
 
 
-def _find_failure(cell: Cell, cells: Sequence[Cell], known: Mapping[int, CellResult]) -> str:
-    """Returns why the point of a run failed in an earlier round; "" if it did not."""
-    for other in cells:
-        if other.point == cell.point and other.number in known:
+def _find_failure(
+    planned: PlannedRun, planned_runs: Sequence[PlannedRun], known: Mapping[int, PlannedRunResult]
+) -> str:
+    """Returns why the configuration of a run failed in an earlier round; "" if it did not."""
+    for other in planned_runs:
+        if other.configuration == planned.configuration and other.number in known:
             result = known[other.number]
             if result.outcome not in ("FINISHED", "SKIPPED"):
                 return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
     return ""
 
 
-def _typical_seconds(results: Iterable[CellResult]) -> float | None:
+def _typical_seconds(results: Iterable[PlannedRunResult]) -> float | None:
     """Returns what a run took, once one was made here."""
     seconds = [result.seconds for result in results if result.outcome == "FINISHED" and result.seconds]
     return statistics.median(seconds) if seconds else None

@@ -15,49 +15,50 @@ from tfbench.errors import RecipeError, TrackingError
 from tfbench.records.journal import Journal, request_fields
 from tfbench.records.run import RunRequest
 from tfbench.records.sweep import (
-    ARM_TAG,
-    POINT_TAG,
     ROUND_TAG,
+    SETTING_TAG,
+    SETUP_TAG,
     SWEEP_TAG,
-    Cell,
-    CellResult,
+    PlannedRun,
+    PlannedRunResult,
     SweepPlan,
-    list_cells,
+    list_planned_runs,
     list_settings,
     read_plan,
 )
 from tfbench.records.whole_files import write_output
-from tfbench.runs.endings import is_half
+from tfbench.runs.run_status import is_half
 from tfbench.schema import build, read_json, to_plain
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, list_sweeps, reopened_log
-from tfbench.sweeps.plan import check_points
+from tfbench.sweeps.plan import check_configurations
 
 PLAN_FORMAT = 1
-_TAGS = (SWEEP_TAG, POINT_TAG, ARM_TAG, ROUND_TAG)  # which together say what run of a plan one is
-_REFUSED = "refused: "  # what the reason of a run that was refused begins with
+_TAGS = (SWEEP_TAG, SETTING_TAG, SETUP_TAG, ROUND_TAG)  # which together say what run of a plan one is
+_REJECTED = "rejected: "  # what the reason of a run that was rejected begins with
 
 
 class Task(NamedTuple):
-    """All rounds of a setting under the arms that are held against each other on one machine."""
+    """All rounds of a setting under the setups that are held against each other on one machine."""
 
     number: int  # from 0
     setting: int
-    machine: str  # the kind that its arms name; "": any
-    cells: tuple[Cell, ...]  # in the order in which they are made
+    machine: str  # the kind that its setups name; "": any
+    runs: tuple[PlannedRun, ...]  # in the order in which they are made
 
 
 def list_tasks(plan: SweepPlan) -> list[Task]:
     """Returns the tasks of a sweep, each run in one of them, in the order in which their first runs come.
 
-    Within a task, runs come as they do in a sweep on one machine: round by round, the arms taking turns at being first.
+    Within a task, runs come as they do in a sweep on one machine: round by round, the setups take turns at being first.
     """
-    found: dict[tuple[int, str], list[Cell]] = {}
-    for cell in list_cells(plan):
-        found.setdefault((cell.setting, plan.arms[cell.arm].machine), []).append(cell)
+    found: dict[tuple[int, str], list[PlannedRun]] = {}
+    for planned in list_planned_runs(plan):
+        found.setdefault((planned.setting, plan.setups[planned.setup].machine), []).append(planned)
     return [
-        Task(number, setting, machine, tuple(cells)) for number, ((setting, machine), cells) in enumerate(found.items())
+        Task(number, setting, machine, tuple(planned_runs))
+        for number, ((setting, machine), planned_runs) in enumerate(found.items())
     ]
 
 
@@ -77,7 +78,7 @@ def plan_document(plan: SweepPlan) -> bytes:
     """Returns a plan as a file has it, with what each of its tasks is of."""
     settings = list_settings(plan)
     tasks = [
-        {"number": task.number, "setting": settings[task.setting], "machine": task.machine, "num_runs": len(task.cells)}
+        {"number": task.number, "setting": settings[task.setting], "machine": task.machine, "num_runs": len(task.runs)}
         for task in list_tasks(plan)
     ]
     document = {"format_version": PLAN_FORMAT, "tasks": tasks, "plan": to_plain(plan)}
@@ -97,10 +98,10 @@ def write_plan_file(plan: SweepPlan, path: Path) -> None:
 
 
 def read_plan_file(path: Path) -> SweepPlan:
-    """Reads a plan that `write_plan_file` wrote, here or elsewhere, and checks every point of it.
+    """Reads a plan that `write_plan_file` wrote, here or elsewhere, and checks every configuration of it.
 
     Raises:
-        RecipeError: It is none, or a point of it cannot be.
+        RecipeError: It is none, or a configuration of it cannot be.
     """
     try:
         document = read_json(path.read_bytes())
@@ -114,12 +115,12 @@ def read_plan_file(path: Path) -> SweepPlan:
         plan = read_plan(document.get("plan"))
     except RecipeError as error:
         raise RecipeError(f"{path}: {error}") from error
-    check_points(plan)
+    check_configurations(plan)
     return plan
 
 
-def find_results(store: Store, plan: SweepPlan, run_ids: Iterable[str]) -> dict[int, CellResult]:
-    """Returns what came of runs of a sweep by the numbers of their cells, as their tags say; the newest of each counts.
+def find_results(store: Store, plan: SweepPlan, run_ids: Iterable[str]) -> dict[int, PlannedRunResult]:
+    """Returns what came of runs of a sweep by their numbers in the plan, as their tags say; the newest of each counts.
 
     Half a run is none.
 
@@ -129,23 +130,28 @@ def find_results(store: Store, plan: SweepPlan, run_ids: Iterable[str]) -> dict[
         run_ids: Of any runs.
     """
     numbers = {
-        (plan.sweep_id, str(cell.setting), plan.arms[cell.arm].label, str(cell.round_number)): cell.number
-        for cell in list_cells(plan)
+        (
+            plan.sweep_id,
+            str(planned.setting),
+            plan.setups[planned.setup].label,
+            str(planned.round_number),
+        ): planned.number
+        for planned in list_planned_runs(plan)
     }
     found = {}
     for brief in sorted(read_briefs(store, run_ids).found, key=lambda brief: brief.created):
-        sweep_id, setting, arm, round_number = (brief.tags.get(tag, "") for tag in _TAGS)
-        number = numbers.get((sweep_id, setting, arm, round_number))
+        sweep_id, setting, setup, round_number = (brief.tags.get(tag, "") for tag in _TAGS)
+        number = numbers.get((sweep_id, setting, setup, round_number))
         if number is not None and not is_half(brief.status, brief.reason):
-            outcome = "REFUSED" if brief.reason.startswith(_REFUSED) else brief.status
-            reason = brief.reason.removeprefix(_REFUSED)
-            plain = {"cell": number, "outcome": outcome, "run_id": brief.run_id, "reason": reason}
-            found[number] = build(CellResult, plain, f"run {brief.run_id}")
+            outcome = "REJECTED" if brief.reason.startswith(_REJECTED) else brief.status
+            reason = brief.reason.removeprefix(_REJECTED)
+            plain = {"number": number, "outcome": outcome, "run_id": brief.run_id, "reason": reason}
+            found[number] = build(PlannedRunResult, plain, f"run {brief.run_id}")
     return found
 
 
-def keep_refused(store: Store, request: RunRequest, reason: str) -> None:
-    """Writes a journal of two lines of a run that was refused: all that comes home of a task is its journals.
+def keep_rejected(store: Store, request: RunRequest, reason: str) -> None:
+    """Writes a journal of two lines of a run that was rejected: all that comes home of a task is its journals.
 
     Raises:
         TrackingError: It cannot be written.
@@ -154,7 +160,7 @@ def keep_refused(store: Store, request: RunRequest, reason: str) -> None:
     try:
         journal = Journal(path)
         journal.append("request", **request_fields(request))
-        journal.append("exit", status="FAILED", reason=f"{_REFUSED}{reason}")
+        journal.append("exit", status="FAILED", reason=f"{_REJECTED}{reason}")
         journal.sync()
         journal.close()
     except OSError as error:
@@ -183,16 +189,18 @@ def note_imported(store: Store, run_ids: Iterable[str]) -> list[str]:
     return sweeps
 
 
-def find_standing(plan: SweepPlan, results: Mapping[int, CellResult], store: Store) -> dict[int, CellResult]:
+def find_standing(
+    plan: SweepPlan, results: Mapping[int, PlannedRunResult], store: Store
+) -> dict[int, PlannedRunResult]:
     """Returns the results that need not be made again here: those of whole tasks, of the others those of this machine.
 
     All rounds of a task are made on one machine: rounds of two have nothing in common.
     """
     run_ids = [result.run_id for result in results.values() if result.run_id]
     hosts = {brief.run_id: host_of(brief) for brief in read_briefs(store, run_ids).found}
-    here, standing = platform.node(), dict[int, CellResult]()
+    here, standing = platform.node(), dict[int, PlannedRunResult]()
     for task in list_tasks(plan):
-        own = {cell.number: results[cell.number] for cell in task.cells if cell.number in results}
-        is_whole = len(own) == len(task.cells)
+        own = {planned.number: results[planned.number] for planned in task.runs if planned.number in results}
+        is_whole = len(own) == len(task.runs)
         standing |= {n: one for n, one in own.items() if is_whole or (hosts.get(one.run_id or "") or here) == here}
     return standing

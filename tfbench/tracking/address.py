@@ -17,7 +17,7 @@ _FORM = re.compile(r"[^:/]+://([^:/@]*(:[^@]*)?@)?(\[[^\]/?#]*\]|[^:/?#@]*)(:\d*
 
 
 def require_address(tracking_uri: str) -> None:
-    """Refuses what can never be the address of an MLflow server or database.
+    """Rejects what can never be the address of an MLflow server or database.
 
     Raises:
         TrackingError: Naming what an address begins with, or what it must not have in it.

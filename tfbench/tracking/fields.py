@@ -9,10 +9,10 @@ from typing import Any
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.abilities import title_of
+from tfbench.recipe.backend_support import title_of
 from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
-from tfbench.records.sweep import ARM_TAG, ROUND_TAG, SWEEP_TAG, label_arm
-from tfbench.report.figures import ARM_COLORS
+from tfbench.records.sweep import ROUND_TAG, SETUP_TAG, SWEEP_TAG, label_setup
+from tfbench.report.figures import SETUP_COLORS
 from tfbench.report.formats import format_speed
 from tfbench.report.profile.sentences import describe_bottleneck
 from tfbench.tracking.mlflow_view import AXES, RESULT_TAG
@@ -43,14 +43,14 @@ _NO_PARAMS = (
     "reference",
     "sweep.",
 )
-REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no arm
+REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no setup
 _STRATEGIES = ("default", "one_device", "mirrored")
 _JAX_STRATEGIES = ("mirrored", "model", "hybrid")
 _BACKEND_COLORS = {"jax": (8, 7), "torch": (6, 5)}  # on a CPU and on a GPU, as far as can be from TensorFlow's there
 
 
 def params(result: RunResult) -> dict[str, str]:
-    """Returns what runs are compared by: arm, network, data, what is often varied, and all that the user set."""
+    """Returns what runs are compared by: setup, network, data, what is often varied, and all that the user set."""
     request = result.request
     flat = _flatten(recipe_tables.to_tables(request.recipe))
     wanted = (*_PARAMS, "model", *request.overrides)
@@ -59,8 +59,8 @@ def params(result: RunResult) -> dict[str, str]:
     if result.placement:
         placement = result.placement
         values = {
-            "arm": request.tags.get(ARM_TAG)
-            or label_arm(placement.strategy, placement.devices, request.recipe.training.backend),
+            "setup": request.tags.get(SETUP_TAG)
+            or label_setup(placement.strategy, placement.devices, request.recipe.training.backend),
             "global_batch_size": placement.global_batch_size,
             "strategy": placement.strategy,
             "num_workers": placement.num_workers if placement.num_workers > 1 else None,
@@ -129,7 +129,7 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
     if summary:
         speed = summary.metrics.get("samples_per_second")
         values[RESULT_TAG] = f"{format_speed(speed)} samples/s" if speed is not None else None
-        values["tfbench.cautions"] = cut("\n".join(summary.cautions), MAX_CAUTION_CHARACTERS)
+        values["tfbench.warnings"] = cut("\n".join(summary.warnings), MAX_CAUTION_CHARACTERS)
         values["mlflow.note.content"] = describe(result, summary)
     if result.exit:
         values["tfbench.reason"] = result.exit.reason
@@ -151,12 +151,12 @@ def _name_in_sweep(request: RunRequest) -> str:
     """Returns "b32-r1-default-cpu:0-1000x1000-mnist_mlp"; the network comes first if it may not be the same in all."""
     recipe, turn = request.recipe.name, f"r{request.tags.get(ROUND_TAG, '')}"
     batch = f"b{request.recipe.training.global_batch_size}"
-    network, found, arm = request.name.removesuffix(f"-{turn}").partition(f"-{batch}-")
+    network, found, setup = request.name.removesuffix(f"-{turn}").partition(f"-{batch}-")
     if not found:
         return request.name
     network = network.removeprefix(recipe).removeprefix("-")
     is_varied = any(key.startswith("model.") for key in request.overrides)
-    parts = [network, batch, turn, arm] if is_varied else [batch, turn, arm, network]
+    parts = [network, batch, turn, setup] if is_varied else [batch, turn, setup, network]
     return "-".join(part for part in (*parts, recipe) if part)
 
 
@@ -167,15 +167,15 @@ def data_source(result: RunResult) -> str:
 
 
 def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
-    """Returns the colour of an arm in MLflow's tables and charts; a sweep sees to it that its arms differ."""
+    """Returns the colour of a setup in MLflow's tables and charts; a sweep sees to it that its setups differ."""
     has_gpu = any(device.startswith("gpu") for device in devices)
     if backend == "jax" and strategy in _JAX_STRATEGIES:
-        return ARM_COLORS[(2 * _JAX_STRATEGIES.index(strategy) + len(devices).bit_length()) % 7]
+        return SETUP_COLORS[(2 * _JAX_STRATEGIES.index(strategy) + len(devices).bit_length()) % 7]
     if backend in _BACKEND_COLORS:  # of one device each
-        return ARM_COLORS[_BACKEND_COLORS[backend][has_gpu]]
+        return SETUP_COLORS[_BACKEND_COLORS[backend][has_gpu]]
     if strategy not in _STRATEGIES or len(devices) > 2:
-        return ARM_COLORS[min(4 + len(devices).bit_length(), 8)]
-    return ARM_COLORS[2 * _STRATEGIES.index(strategy) + has_gpu]
+        return SETUP_COLORS[min(4 + len(devices).bit_length(), 8)]
+    return SETUP_COLORS[2 * _STRATEGIES.index(strategy) + has_gpu]
 
 
 def describe(result: RunResult, summary: Summary) -> str:
@@ -194,8 +194,8 @@ def describe(result: RunResult, summary: Summary) -> str:
         lines.append(f"- data: {markdown_text(data_source(result))}")
     reason = f": {markdown_text(result.exit.reason)}" if result.exit and result.exit.reason else ""
     lines.append(f"- {result.status}{reason}")
-    if summary.cautions:
-        lines += ["", "Cautions:", "", *(f"- {markdown_text(caution)}" for caution in summary.cautions)]
+    if summary.warnings:
+        lines += ["", "Warnings:", "", *(f"- {markdown_text(warning)}" for warning in summary.warnings)]
     return "\n".join(lines)
 
 

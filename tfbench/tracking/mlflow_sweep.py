@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
 from tfbench.records.sweep import ROUND_TAG, SWEEP_TAG, SweepPlan
-from tfbench.report.figures import ARM_COLORS
+from tfbench.report.figures import SETUP_COLORS
 from tfbench.report.formats import format_speed
 from tfbench.schema import to_plain
 from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS
@@ -112,9 +112,9 @@ def _say(curve: Curve, x: int) -> str:
 
 
 def _complete(client: "MlflowClient", run: "Run", curve: Curve, parent: str) -> None:
-    """Puts a run below its arm; a colour that a user chose stays."""
+    """Puts a run below its setup; a colour that a user chose stays."""
     tags = {_PARENT_TAG: parent}
-    if run.data.tags.get(COLOR_TAG) in ARM_COLORS:
+    if run.data.tags.get(COLOR_TAG) in SETUP_COLORS:
         tags[COLOR_TAG] = _color(curve)
     tags = {name: value for name, value in tags.items() if run.data.tags.get(name) != value}
     if tags:
@@ -122,7 +122,7 @@ def _complete(client: "MlflowClient", run: "Run", curve: Curve, parent: str) -> 
 
 
 def _color(curve: Curve) -> str:
-    """Returns the colour of its arm; lighter or darker for further networks, so that their lines are told apart."""
-    color, to, share = ARM_COLORS[curve.place % len(ARM_COLORS)], *_SHADES[curve.shade % len(_SHADES)]
+    """Returns the colour of its setup; lighter or darker for further networks, so that their lines are told apart."""
+    color, to, share = SETUP_COLORS[curve.place % len(SETUP_COLORS)], *_SHADES[curve.shade % len(_SHADES)]
     parts = [int(color[start : start + 2], 16) for start in (1, 3, 5)]
     return "#" + "".join(f"{round(part + share * (to - part)):02x}" for part in parts)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
-from tfbench.recipe.keys import THREADS
+from tfbench.recipe.value_types import THREADS
 from tfbench.records.sweep import BATCH_KEY, ROUND_TAG, SWEEP_TAG, SweepPlan
 from tfbench.tracking.mlflow_view import (
     BATCH_SIZE,
@@ -39,8 +39,8 @@ def sweep_view(plan: SweepPlan, curves: Sequence[Curve] = ()) -> View:
         key=f"tfbench-sweep-{plan.sweep_id}",
         name=f"Sweep {plan.sweep_id} of {plan.recipe_name}",
         search=search_filter(plan.sweep_id),
-        columns=(  # which runs, arms and reports have alike
-            "params.`arm`",
+        columns=(  # which runs, setups and reports have alike
+            "params.`setup`",
             *(f"params.`{param_of(key)}`" for key in keys),
             f"tags.`{ROUND_TAG}`",
             f"tags.`{RESULT_TAG}`",
@@ -57,7 +57,7 @@ def _charts(plan: SweepPlan, keys: Sequence[str]) -> list[Chart]:
     charts = [scatter(axis, metric_axis(LOG_SPEED)) for axis in axes]
     if _is_scaling(plan):
         charts.append(scatter(metric_axis(NUM_REPLICAS), metric_axis(SPEED)))
-    params = [*(["arm"] if len(plan.arms) > 1 else []), *map(param_of, keys)]
+    params = [*(["setup"] if len(plan.setups) > 1 else []), *map(param_of, keys)]
     charts += [bars(SPEED), parallel(params, [SPEED])]
     if not any(plan.tables.get("measurement", {}).get(name) for name in ("seconds", "steps")):
         charts += [line(name, over="by_epoch/elapsed_seconds") for name in ("val_accuracy", "val_loss")]
@@ -65,7 +65,7 @@ def _charts(plan: SweepPlan, keys: Sequence[str]) -> list[Chart]:
 
 
 def _curve_charts(curves: Sequence[Curve]) -> list[Chart]:
-    """Returns what answers first: the means of each arm, and the ratios with their intervals where one is conclusive.
+    """Returns what answers first: the means of each setup, and the ratios with their intervals where one is conclusive.
 
     They are lines over what was varied, or bars where nothing was.
     """
@@ -87,9 +87,9 @@ def _axes(plan: SweepPlan, keys: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _is_scaling(plan: SweepPlan) -> bool:
-    """Says whether the arms are numbers of replicas of one kind of device, and enough of them for an axis."""
-    kinds = {device.partition(":")[0] for arm in plan.arms for device in arm.devices}
-    return len(kinds) == 1 and len({arm.num_devices for arm in plan.arms}) == len(plan.arms) > 2
+    """Says whether the setups are numbers of replicas of one kind of device, and enough of them for an axis."""
+    kinds = {device.partition(":")[0] for setup in plan.setups for device in setup.devices}
+    return len(kinds) == 1 and len({setup.num_devices for setup in plan.setups}) == len(plan.setups) > 2
 
 
 def _size_keys(plan: SweepPlan) -> list[str]:

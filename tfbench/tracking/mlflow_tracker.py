@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import Replay, read_run, work_folder
-from tfbench.records.lines import Follower
+from tfbench.records.json_lines import Follower
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store

@@ -24,7 +24,7 @@ AXES = {
     BATCH_SIZE: ("global_batch_size", math.log2),
     LOG_SPEED: (SPEED, math.log10),
 }
-RESULT_TAG = "tfbench.result"  # what came out, in words, of a run, an arm of a sweep or a report
+RESULT_TAG = "tfbench.result"  # what came out, in words, of a run, a setup of a sweep or a report
 
 Chart = dict[str, Any]
 
@@ -102,7 +102,7 @@ class View:
         }
 
     def _sections(self) -> list[tuple[dict[str, Any], Sequence[Chart]]]:
-        """Returns sections of the page with their charts: legends need the width, which names of arms fill."""
+        """Returns sections of the page with their charts: legends need the width, which names of setups fill."""
         common = {"isReordered": False, "cardHeight": 420}  # pixels
         small = {"uuid": self.key, "columns": 2, **common}  # in MLflow's three, axis titles are cut off
         if not self.wide_charts:
@@ -177,7 +177,7 @@ OVERVIEW = View(
     name="Speed by network size and batch size",
     columns=(
         "params.`model.name`",
-        "params.`arm`",
+        "params.`setup`",
         "params.`global_batch_size`",
         "metrics.`num_parameters`",
         f"metrics.`{SPEED}`",
@@ -186,13 +186,13 @@ OVERVIEW = View(
         "tags.`tfbench.data`",
         "tags.`tfbench.hardware`",
     ),
-    search="tags.`tfbench.run_id` LIKE '%'",  # neither arms of sweeps nor reports, which have none of this
+    search="tags.`tfbench.run_id` LIKE '%'",  # neither setups of sweeps nor reports, which have none of this
     charts=(
         scatter(metric_axis(NUM_PARAMETERS), metric_axis(LOG_SPEED)),
         scatter(metric_axis(BATCH_SIZE), metric_axis(LOG_SPEED)),
         bars(SPEED),
         line("by_epoch/samples_per_second", scale="log"),
         line("val_accuracy"),
-        parallel(("model.name", "arm", "global_batch_size"), ("num_parameters", SPEED, "val_accuracy")),
+        parallel(("model.name", "setup", "global_batch_size"), ("num_parameters", SPEED, "val_accuracy")),
     ),
 )

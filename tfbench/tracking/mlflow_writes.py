@@ -113,7 +113,7 @@ def write_view(client: "MlflowClient", experiment: "Experiment", view: View) -> 
     if experiment.tags.get(key) != value:
         try:
             client.set_experiment_tag(experiment.experiment_id, key, value)
-        except MlflowException:  # two processes that set it at once: the slower one is refused
+        except MlflowException:  # two processes that set it at once: the slower one is rejected
             if client.get_experiment(experiment.experiment_id).tags.get(key) != value:
                 raise
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tfbench.recipe import tables
 from tfbench.records.journal import files_folder
-from tfbench.records.members import list_members
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SWEEP_TAG
 from tfbench.records.whole_files import write_whole
+from tfbench.records.worker_journals import list_worker_journals
 from tfbench.report.run import plots
 from tfbench.report.run.run_document import run_document
 from tfbench.schema import to_plain
@@ -55,7 +55,7 @@ def write_files(
         kept.mkdir(exist_ok=True)
         write_whole(kept / PROFILE_PLOT, (folder / PROFILE_PLOT).read_bytes())
         (folder / PROFILE_PLOT).unlink()
-    for path in (*list_files(journal_path), *list_members(journal_path).values(), *trace):
+    for path in (*list_files(journal_path), *list_worker_journals(journal_path).values(), *trace):
         target = folder / path.relative_to(kept)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(path.absolute())  # a copy might not fit

@@ -42,13 +42,13 @@ class TrackedSweep:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Curve:
-    """Figures of one arm of a sweep over what was varied, for one network."""
+    """Figures of one setup of a sweep over what was varied, for one network."""
 
     name: str
     place: int  # of its colour
-    shade: int = 0  # of that colour, which networks under one arm share
+    shade: int = 0  # of that colour, which networks under one setup share
     over: str  # what was varied, in words
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)  # its arm, and what its runs share, by key
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)  # its setup, and what its runs share, by key
     points: Mapping[int, Mapping[str, float]]  # `metrics.CURVE_METRICS` by its values, ascending
     run_ids: tuple[str, ...]  # tfbench's own, of the runs that it sums up
     inconclusive: tuple[int, ...] = ()  # points whose ratio is not shown

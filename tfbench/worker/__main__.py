@@ -19,7 +19,7 @@ from typing import Any
 from tfbench.errors import OUT_OF_MEMORY, ExitCode, TfbenchError
 from tfbench.records.journal import Journal, plain_fields, read_request
 from tfbench.wording import without_secrets
-from tfbench.worker.ledger import Ledger
+from tfbench.worker.breakdown import Breakdown
 
 _GRACE_SECONDS = 1.0  # for a last record to be written before the process ends
 
@@ -32,20 +32,20 @@ def main() -> None:
     """Runs the request named on the command line, and ends the process."""
     record = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     journal = Journal(Path(record["journal"]))
-    ledger = Ledger(record.get("launched_ns") or time.perf_counter_ns())
+    breakdown = Breakdown(record.get("launched_ns") or time.perf_counter_ns())
     # No exception until all is ready: whatever is imported by then may pass over one that comes up in its midst.
-    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_leave, args=(journal, ledger)).start())
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_leave, args=(journal, breakdown)).start())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     _go_first_when_memory_runs_out()
     start = threading.Event()
     threading.Thread(target=_follow_parent, args=(journal, start), daemon=True).start()
-    exit_code = _run(record, journal, ledger, start)
+    exit_code = _run(record, journal, breakdown, start)
     # Not sys.exit: TensorFlow's own teardown can crash after failed collectives, and there is nothing left to do.
     sys.stderr.flush()
     os._exit(exit_code)
 
 
-def _run(record: dict[str, Any], journal: Journal, ledger: Ledger, start: threading.Event) -> int:
+def _run(record: dict[str, Any], journal: Journal, breakdown: Breakdown, start: threading.Event) -> int:
     is_ready = False
 
     def wait_for_start() -> None:
@@ -64,16 +64,16 @@ def _run(record: dict[str, Any], journal: Journal, ledger: Ledger, start: thread
         else:
             from tfbench.worker.benchmark import run_benchmark as measure
         with backends.current().lost_workers_named():
-            measure(request, journal, ledger, wait_for_start)
+            measure(request, journal, breakdown, wait_for_start)
     except _Stopped:
-        _record_ledger(journal, ledger)
+        _record_breakdown(journal, breakdown)
         return ExitCode.INTERRUPTED
     except TfbenchError as error:
-        _record_ledger(journal, ledger)
-        kind = "failed" if is_ready else "refused"
+        _record_breakdown(journal, breakdown)
+        kind = "failed" if is_ready else "rejected"
         return _record_failure(journal, kind, error, int(error.exit_code), with_traceback=False)
     except BaseException as error:
-        _record_ledger(journal, ledger)
+        _record_breakdown(journal, breakdown)
         return _record_failure(journal, "failed", error, int(ExitCode.RUN_FAILED), with_traceback=True)
     else:
         return ExitCode.DONE
@@ -82,9 +82,9 @@ def _run(record: dict[str, Any], journal: Journal, ledger: Ledger, start: thread
             journal.close()
 
 
-def _record_ledger(journal: Journal, ledger: Ledger) -> None:
+def _record_breakdown(journal: Journal, breakdown: Breakdown) -> None:
     with contextlib.suppress(OSError):
-        journal.append("ledger", **plain_fields(ledger=ledger.record()))
+        journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
 
 
 def _record_failure(journal: Journal, kind: str, error: BaseException, exit_code: int, *, with_traceback: bool) -> int:
@@ -130,10 +130,10 @@ def _follow_parent(journal: Journal, start: threading.Event) -> None:
         journal.release_reserve()
 
 
-def _leave(journal: Journal, ledger: Ledger) -> None:
+def _leave(journal: Journal, breakdown: Breakdown) -> None:
     """Ends a process that was asked to stop before it was ready."""
     with _end():
-        _record_ledger(journal, ledger)
+        _record_breakdown(journal, breakdown)
 
 
 @contextlib.contextmanager

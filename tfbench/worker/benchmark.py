@@ -10,36 +10,38 @@ from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.records.energy import Moment
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.run import RunRequest
+from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.evaluation import evaluate_trained, write_model_files
 from tfbench.worker.exchange_check import check_exchange
-from tfbench.worker.ledger import Ledger
 from tfbench.worker.limit_checks import check_limits
 from tfbench.worker.prepared import Prepared, prepare
 from tfbench.worker.training import train
 
 
-def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> None:
+def run_benchmark(
+    request: RunRequest, journal: Journal, breakdown: Breakdown, wait_for_start: Callable[[], None]
+) -> None:
     """Trains as the request says, and writes what happens to the journal.
 
     Args:
         request: The run.
         journal: Receives "stage", "ready", "replica_check", "energy_sources", "started", "spans", "energy", "epoch",
-            "snapshot", "stopped", "trained", "evaluation", "predictions", "input_check", "peak_check", "ledger",
+            "checkpoint", "stopped", "trained", "evaluation", "predictions", "input_check", "peak_check", "breakdown",
             "note", "finished" records.
-        ledger: Told of what takes the time; opened when the process was started.
+        breakdown: Told of what takes the time; opened when the process was started.
         wait_for_start: Called when devices, data and model are ready; returns when the measurement may begin.
 
     Raises:
-        TfbenchError: Before "ready": the run was refused, nothing was measured. After it: the measurement is not valid.
+        TfbenchError: Before "ready": the run was rejected. After it: the measurement is not valid.
     """
     recipe, backend = request.recipe, backends.current()
-    prepared = prepare(request, journal, ledger, wait_for_start)
+    prepared = prepare(request, journal, breakdown, wait_for_start)
     splits, resolved = prepared.splits, prepared.resolved
 
     if resolved.placement.num_devices > 1:
-        with ledger.entry("replica_check"):
+        with breakdown.entry("replica_check"):
             _check_devices(prepared)
-    with ledger.entry("model"):
+    with breakdown.entry("model"):
         in_use = addresses_in_use(resolved.placement.devices, prepared.gpu_addresses)
         energy_meter = EnergyMeter(list(in_use.values()))
         journal.append("energy_sources", **plain_fields(energy=energy_meter.sources))
@@ -58,19 +60,19 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
             with contextlib.suppress(OSError):
                 read_energy("end")
         journal.append("trained", **plain_fields(usage=meter.finish()))
-        with ledger.entry("evaluation"):
+        with breakdown.entry("evaluation"):
             if prepared.is_first:
                 write_model_files(prepared)  # first: what follows may fail, or be stopped
             if not recipe.measurement.is_limited:
                 evaluate_trained(prepared)
-        with ledger.entry("checks"):
+        with breakdown.entry("checks"):
             if recipe.measurement.checks and prepared.is_first:
                 check_limits(prepared, steps_per_second)
             if recipe.measurement.checks and backend.tells_exchange(resolved.placement):
                 check_exchange(prepared, steps_per_second)
             prepared.note_shared_machine()
             backend.leave()
-    journal.append("ledger", **plain_fields(ledger=ledger.record()))
+    journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
     journal.append("finished")
 
 

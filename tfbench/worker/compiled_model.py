@@ -10,7 +10,7 @@ from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch, map_a
 from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
-from tfbench.recipe.abilities import COMPILERS, find_lacking
+from tfbench.recipe.backend_support import COMPILERS, find_lacking
 from tfbench.recipe.conflicts import find_unfit_loss
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig

@@ -1,4 +1,4 @@
-"""Initial weights that NumPy draws, so that a recipe and a seed begin with the same ones on every back end."""
+"""Initial weights that NumPy draws, so that a recipe and a seed begin with the same ones on every backend."""
 
 import contextlib
 import types
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 @contextlib.contextmanager
 def drawn_by_numpy() -> Iterator[None]:
-    """Lets Keras's random initializers take their numbers from NumPy instead of the back end.
+    """Lets Keras's random initializers take their numbers from NumPy instead of the backend.
 
     What they make of the numbers, as by the fan-in of a weight, stays Keras's. Weights of a `.keras` file, and of
     initializers of the user's own, are what they are.

@@ -56,7 +56,7 @@ def build_table(
     except Exception as error:
         if "stateless scope" not in str(error):
             raise
-    # A stateful recurrent layer, for one, makes variables of values, which Keras refuses where weights have none.
+    # A stateful recurrent layer, for one, makes variables of values, which Keras rejects where weights have none.
     configure_keras(training)
     return _build_and_tabulate(model_config, spec, allows_code=allows_code)
 

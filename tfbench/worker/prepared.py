@@ -18,17 +18,17 @@ from tfbench.machine.devices import read_system, with_unused_gpu
 from tfbench.machine.environment import find_framework_variables
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
 from tfbench.recipe import conflicts, registry
-from tfbench.recipe.abilities import BACKEND_TITLES
+from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.sections import DatasetConfig, TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.placement import JOINING
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
-from tfbench.worker import network_data, snapshots, user_code
-from tfbench.worker.alike import require_alike
+from tfbench.worker import checkpoints, network_data, user_code
+from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.compiled_model import build_compiled_model
-from tfbench.worker.ledger import Ledger
 from tfbench.worker.model_summary import require_apart, summarize_model
 from tfbench.worker.process_settings import import_keras, set_process_wide
+from tfbench.worker.workers_agree import require_alike
 
 SHARED_MACHINE = (
     "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
@@ -41,7 +41,7 @@ class Prepared:
 
     request: RunRequest
     journal: Journal
-    ledger: Ledger
+    breakdown: Breakdown
     splits: Splits
     model: Any  # keras.Model, compiled
     resolved: Placed
@@ -63,7 +63,7 @@ class Prepared:
     @property
     def is_first(self) -> bool:
         """Whether this is the first of several workers, which writes what all would find alike, or the only one."""
-        return self.request.member is None or self.request.member.index == 0
+        return self.request.worker_rank is None or self.request.worker_rank.index == 0
 
     @property
     def first_step(self) -> int:
@@ -94,9 +94,9 @@ class Prepared:
     def measure_usage(self) -> UsageMeter:
         """Begins to measure what the training takes of the machine, by all of its workers there."""
         gpu_memory = backends.current().watch_gpus(self.resolved.gpu_names)
-        if self.request.member is None:
+        if self.request.worker_rank is None:
             return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
-        return UsageMeter(gpu_memory, fellows=find_fellows(self.request.member.addresses[0]))
+        return UsageMeter(gpu_memory, fellows=find_fellows(self.request.worker_rank.addresses[0]))
 
     def note_shared_machine(self) -> None:
         """Says so in the journal if another run measured on the machine, before this one began or at its end."""
@@ -104,17 +104,19 @@ class Prepared:
             self.journal.append("note", text=SHARED_MACHINE)
 
 
-def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> Prepared:
+def prepare(
+    request: RunRequest, journal: Journal, breakdown: Breakdown, wait_for_start: Callable[[], None]
+) -> Prepared:
     """Makes devices, data and model ready, says so in the journal, and waits for the sign to begin.
 
     Args:
         request: The run.
         journal: Receives "stage", "note" and "ready" records.
-        ledger: Told of what takes the time.
+        breakdown: Told of what takes the time.
         wait_for_start: Called when all is ready; returns when the measurement may begin.
 
     Raises:
-        TfbenchError: The run is refused.
+        TfbenchError: The run is rejected.
     """
     recipe, training = request.recipe, request.recipe.training
     backend = backends.current()
@@ -125,17 +127,17 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
     import_keras(recipe)
     set_process_wide(recipe)
-    if request.member:
+    if request.worker_rank:
         journal.append("stage", name=JOINING)
-    resolved = backend.resolve(recipe.distribution, training, request.member)
-    num_machines = require_alike(request) if request.member else 1
+    resolved = backend.resolve(recipe.distribution, training, request.worker_rank)
+    num_machines = require_alike(request) if request.worker_rank else 1
     if request.profile and resolved.placement.num_devices > 1:
         raise DeviceError(
             f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
             "them; `tfbench scale` says what more replicas cost."
         )
 
-    ledger.switch("data")
+    breakdown.switch("data")
     journal.append("stage", name="loading data")
     if network_data.is_needed(recipe.dataset):
         splits = network_data.make_splits(recipe.dataset, recipe.model, allows_code=request.allows_code)
@@ -150,7 +152,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         raise RecipeError("\n".join(misfits))
 
     memory_before_model = read_memory()
-    ledger.switch("model")
+    breakdown.switch("model")
     journal.append("stage", name="building the model")
     with resolved.scope(), _notices_recorded(journal):
         model = build_compiled_model(
@@ -167,12 +169,12 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         if request.profile:
             require_apart(model, splits)
         if request.resume:
-            snapshots.resume_training(model, request.resume)
+            checkpoints.resume_training(model, request.resume)
     settings = dataclasses.replace(backend.read_settings(model, training), framework_variables=variables)
     prepared = Prepared(
         request=request,
         journal=journal,
-        ledger=ledger,
+        breakdown=breakdown,
         splits=splits,
         model=model,
         resolved=resolved,
@@ -195,14 +197,14 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
             model=prepared.summary,
         ),
     )
-    ledger.switch("waiting")
+    breakdown.switch("waiting")
     wait_for_start()
-    ledger.switch(None)
+    breakdown.switch(None)
     return prepared
 
 
 def _shares_machine(request: RunRequest) -> bool:
-    return count_other_workers(request.member.addresses[0] if request.member else request.run_id) > 0
+    return count_other_workers(request.worker_rank.addresses[0] if request.worker_rank else request.run_id) > 0
 
 
 def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:

@@ -13,7 +13,7 @@ def import_keras(recipe: Recipe) -> None:
     """Imports Keras, wholly where a model or a data set is code of the user's own, which may use any part of it.
 
     Raises:
-        DeviceError: The back end of the recipe is not installed.
+        DeviceError: The backend of the recipe is not installed.
         MeasurementError: Keras uses another one.
     """
     backend = recipe.training.backend
@@ -38,7 +38,7 @@ def _has_code(recipe: Recipe) -> bool:
 def set_process_wide(recipe: Recipe) -> None:
     """Sets what the framework only takes before its first operation, and Keras before the first layer.
 
-    Keras sets TensorFlow's seed, too, and imports it for that on every back end, which takes seconds and 300 MiB. On
+    Keras sets TensorFlow's seed, too, and imports it for that on every backend, which takes seconds and 300 MiB. On
     another one, it does as where TensorFlow is not installed, unless code or a network file of the user's may need it.
     """
     import keras

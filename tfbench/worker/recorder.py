@@ -9,7 +9,7 @@ from typing import Any
 from tfbench.analysis.run.spans import epoch_samples_per_second
 from tfbench.metrics import LEARNING_METRICS
 from tfbench.records.run import EpochRecord
-from tfbench.worker.ledger import Ledger
+from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.span_clock import SpanClock
 
 _NS = 1e-9
@@ -22,7 +22,7 @@ class FitReadings:
     """What is read while `model.fit` runs. Every step comes through here: what is not needed is not called."""
 
     clock: SpanClock  # told of every execution
-    ledger: Ledger  # told when validation begins and ends
+    breakdown: Breakdown  # told when validation begins and ends
     model: Any  # to be trained
     steps_per_epoch: int  # after which an epoch ends
     global_batch_size: int  # samples of a step
@@ -52,25 +52,25 @@ class FitReadings:
         if is_over:
             self.model.stop_training = True
         if is_first:
-            self.ledger.switch("callbacks")
+            self.breakdown.switch("callbacks")
             self.on_first_step()
             self.clock.restart()
         if self.read_energy and self._in_warmup and self.clock.is_steady:
             self._in_warmup = False
-            self.ledger.switch("callbacks")
+            self.breakdown.switch("callbacks")
             self.read_energy()
             self.clock.restart()  # the reading is in no span
         if ends_epoch:
-            self.ledger.switch("validation" if self.validation else "callbacks")
+            self.breakdown.switch("validation" if self.validation else "callbacks")
         self._training_end = self.now()
 
     def end_epoch(self, epoch: int, logs: Logs) -> None:
         """Records an epoch, counted from 1, and stops the training if that is wanted; `logs` are all of Keras's."""
         validated_ns = self.now()
-        self.ledger.switch("callbacks")
+        self.breakdown.switch("callbacks")
         inference = {}
         if self.evaluate_training:
-            with self.ledger.entry("validation"):
+            with self.breakdown.entry("validation"):
                 inference = {f"inference_{key}": value for key, value in self.evaluate_training().items()}
         time_ns = self.now()
         spans = self.clock.epoch_spans

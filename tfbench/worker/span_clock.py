@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.records.run import StepSpan
-from tfbench.worker.ledger import Ledger
+from tfbench.worker.breakdown import Breakdown
 
 _NS = 1e-9
 _LONGEST = 5  # times `min_span_seconds`
@@ -27,7 +27,7 @@ class SpanClock:
         now: Reads a monotonic clock, in nanoseconds.
         synchronize: Waits until the devices have finished what they were given.
         on_span: Receives each span.
-        ledger: Told which part of the training is under way.
+        breakdown: Told which part of the training is under way.
         ask_first: Of several workers, takes a number of each and returns that of the first; None: there is but one.
             A limit of seconds is reached when the first says so, which all ask at the same steps: one that ended at
             another would leave the others waiting for it.
@@ -39,12 +39,12 @@ class SpanClock:
         *,
         synchronize: Callable[[], None],
         on_span: Callable[[StepSpan], None],
-        ledger: Ledger,
+        breakdown: Breakdown,
         now: Callable[[], int] = time.perf_counter_ns,
         ask_first: Callable[[float], float] | None = None,
     ) -> None:
         self._config = config
-        self._ledger = ledger
+        self._breakdown = breakdown
         self._now = now
         self._ask_first = ask_first if config.seconds is not None else None
         self._next_asked = 0  # step
@@ -86,7 +86,7 @@ class SpanClock:
 
     def restart(self) -> None:
         """Starts the open span anew, so that what was done since the last one ended is in no span."""
-        self._ledger.switch(self._part)
+        self._breakdown.switch(self._part)
         self._span_start = self._now()
         self._span_first_step = self.step + 1
         if self._steady_start is not None and self._steady_first_step == self.step + 1:
@@ -114,12 +114,12 @@ class SpanClock:
             if asks:
                 is_limit = self._is_over_for_first() or is_limit
                 self.restart()
-            self._ledger.switch("callbacks" if ends_epoch or is_limit else self._part)
+            self._breakdown.switch("callbacks" if ends_epoch or is_limit else self._part)
         return is_limit
 
     @property
     def _part(self) -> str:
-        """The entry of the ledger that the open span belongs to."""
+        """The entry of the time breakdown that the open span belongs to."""
         if self.step == 0:
             return "first_step"
         return "warmup" if self._steady_start is None else "steady"

@@ -7,11 +7,11 @@ from tfbench import backends
 from tfbench.analysis.run.early_stop import find_stop_reason
 from tfbench.datasets.sources.splits import SplitName
 from tfbench.models.structure.foreign_model import can_evaluate
+from tfbench.records.checkpoints import FOLDER
 from tfbench.records.journal import SYNC_SECONDS, files_folder
 from tfbench.records.run import EpochRecord
-from tfbench.records.snapshots import FOLDER
 from tfbench.schema import to_plain
-from tfbench.worker import snapshots
+from tfbench.worker import checkpoints
 from tfbench.worker.prepared import Prepared
 from tfbench.worker.recorder import FitReadings, Validation, build_callbacks, flatten_logs
 from tfbench.worker.span_clock import SpanClock
@@ -21,13 +21,13 @@ UNLIMITED_EPOCHS = 1_000_000_000  # a run limited by steps or seconds ends by th
 
 
 def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> float | None:
-    """Trains a compiled model as the request says, from the first epoch or from a snapshot on.
+    """Trains a compiled model as the request says, from the first epoch or from a checkpoint on.
 
-    A run limited by steps or seconds is not validated. The journal receives "spans", "epoch", "ledger", "snapshot",
-    "stopped" and "note" records.
+    A run limited by steps or seconds is not validated. The journal receives "spans", "epoch", "breakdown",
+    "checkpoint", "stopped" and "note" records.
 
     Args:
-        prepared: The model, with a snapshot's values already, if there is one.
+        prepared: The model, with a checkpoint's values already, if there is one.
         read_energy: Called as the steady part begins.
 
     Returns:
@@ -37,7 +37,7 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
 
     backend, request, model, journal = backends.current(), prepared.request, prepared.model, prepared.journal
     training, measurement, splits = prepared.training, request.recipe.measurement, prepared.splits
-    placement, ledger, steps_per_epoch = prepared.resolved.placement, prepared.ledger, prepared.steps_per_epoch
+    placement, breakdown, steps_per_epoch = prepared.resolved.placement, prepared.breakdown, prepared.steps_per_epoch
     done = request.resume.epochs if request.resume else ()
     is_validated, is_resident = not measurement.is_limited and can_evaluate(model), training.data_on_device
     if not measurement.is_limited and not is_validated:
@@ -48,17 +48,17 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
         validation = Validation(splits.validation.num_samples, prepared.evaluation_batch_size, is_whole=is_whole)
         evaluate_training = functools.partial(evaluate, prepared, "train") if training.evaluates_training else None
     state_reset = StateReset(at_epochs=request.recipe.model.options.get("reset_state") == "epoch")
-    with ledger.entry("callbacks"), backend.watch() as watch:
+    with breakdown.entry("callbacks"), backend.watch() as watch:
         clock = SpanClock(
             measurement,
             synchronize=backend.synchronize,
             on_span=journal.append_span,
-            ledger=ledger,
+            breakdown=breakdown,
             ask_first=_ask_first if placement.num_workers > 1 else None,
         )
         readings = FitReadings(
             clock=clock,
-            ledger=ledger,
+            breakdown=breakdown,
             model=model,
             steps_per_epoch=steps_per_epoch,
             global_batch_size=training.global_batch_size,
@@ -72,7 +72,7 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
             read_energy=read_energy,
             elapsed_before=done[-1].elapsed_seconds if done else 0.0,
         )
-        with ledger.entry("data"):
+        with breakdown.entry("data"):
             first_step = prepared.first_step
             if is_resident:
                 batches = backend.build_resident_training(
@@ -108,7 +108,7 @@ def evaluate(prepared: Prepared, split: SplitName) -> dict[str, float]:
 
 
 def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord) -> bool:
-    """Keeps an epoch that is validated, and a snapshot when one is due; says whether to stop.
+    """Keeps an epoch that is validated, and a checkpoint when one is due; says whether to stop.
 
     Args:
         prepared: Of the training.
@@ -118,27 +118,27 @@ def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord
     recipe, journal = prepared.request.recipe, prepared.journal
     epochs.append(record)
     journal.append("epoch", epoch=to_plain(record))
-    journal.append("ledger", ledger=to_plain(prepared.ledger.record()))
+    journal.append("breakdown", breakdown=to_plain(prepared.breakdown.record()))
     journal.sync(every_seconds=SYNC_SECONDS)
     if recipe.measurement.is_limited:  # ends by its limit alone, maybe within an epoch
         return False
-    every = recipe.output.snapshot_every_epochs
+    every = recipe.output.checkpoint_every_epochs
     if prepared.is_first and every and record.epoch % every == 0:
-        _write_snapshot(prepared, record.epoch)
+        _write_checkpoint(prepared, record.epoch)
     reason = find_stop_reason(recipe.training, epochs)
     if reason and record.epoch < recipe.training.epochs:
         journal.append("stopped", reason=reason)
     return reason is not None
 
 
-def _write_snapshot(prepared: Prepared, epoch: int) -> None:
-    journal, kept = prepared.journal, prepared.request.recipe.output.snapshots_kept
+def _write_checkpoint(prepared: Prepared, epoch: int) -> None:
+    journal, kept = prepared.journal, prepared.request.recipe.output.checkpoints_kept
     folder = files_folder(journal.path) / FOLDER
     variables = backends.current().training_variables(prepared.model)
     try:
-        journal.sync()  # so that a snapshot is never ahead of its journal
-        snapshots.write_snapshot(folder, epoch=epoch, variables=variables, kept=kept)
+        journal.sync()  # so that a checkpoint is never ahead of its journal
+        checkpoints.write_checkpoint(folder, epoch=epoch, variables=variables, kept=kept)
     except OSError as error:
-        journal.append("note", text=f"no snapshot of epoch {epoch}: {folder}: {error.strerror}.")
+        journal.append("note", text=f"no checkpoint of epoch {epoch}: {folder}: {error.strerror}.")
     else:
-        journal.append("snapshot", epoch=epoch)
+        journal.append("checkpoint", epoch=epoch)

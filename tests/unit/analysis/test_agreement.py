@@ -26,11 +26,11 @@ def judge_two_groups(store: Store, seed: int) -> tuple[str, str]:
     spread, effect = rng.choice([0.005, 0.02, 0.05]), rng.choice([1.0, 1.0, 0.95, 1.05, 0.8, 1.25])
     num_then, num_now = (rng.choice([1, 1, 2, 3, 5]) for _ in range(2))
     recipe = build_recipe(measurement={"seconds": 5.0})
-    tags = ({"tfbench.sweep": "x", "tfbench.arm": arm} for arm in ("then", "now"))
+    tags = ({"tfbench.sweep": "x", "tfbench.setup": setup} for setup in ("then", "now"))
     then, now = (build_request(recipe=recipe, tags=own) for own in tags)
 
     def execute(request: RunRequest, *rest: Any) -> RunOutcome:
-        factor = effect if request.tags["tfbench.arm"] == "now" else 1.0
+        factor = effect if request.tags["tfbench.setup"] == "now" else 1.0
         seconds = 20 * recipe.training.global_batch_size / (1000.0 * factor * math.exp(rng.gauss(0, spread)))
         spans = [build_span(first_step=20 * n + 2, last_step=20 * n + 21, seconds=seconds) for n in range(3)]
         first = build_span(first_step=1, last_step=1)
@@ -46,7 +46,7 @@ def judge_two_groups(store: Store, seed: int) -> tuple[str, str]:
         execute(dataclasses.replace(now, run_id="b" * 32))
     arguments = ["compare", "--all", "--baseline", "then", "--store", str(store.root), "--format", "json"]
     (row,) = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout)["rows"]
-    compared = {entry["arm"]: entry["speedup"] for entry in row["entries"]}["now"]["judgement"]
+    compared = {entry["setup"]: entry["speedup"] for entry in row["entries"]}["now"]["judgement"]
     return {"regression": "slower"}.get(said, said), compared
 
 

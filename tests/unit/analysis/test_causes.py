@@ -1,4 +1,4 @@
-"""What is said of a slower arm: what was measured, from the estimator that the table has, and nothing else."""
+"""What is said of a slower setup: what was measured, from the estimator that the table has, and nothing else."""
 
 import dataclasses
 import shlex
@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from sweeps import TWO_ARMS, build_brief
+from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.causes import profile_command
 from tfbench.analysis.comparison.comparison import Comparison, Entry, compare
 from tfbench.analysis.comparison.verdict import find_caveats, find_next_command, find_verdict
 from tfbench.cli.profile import command as profile
-from tfbench.records.sweep import Arm
+from tfbench.records.sweep import Setup
 
 BATCH = "training.global_batch_size"
-GPUS = (Arm(strategy="one_device", devices=("gpu:0",)), Arm(strategy="mirrored", devices=("gpu:0", "gpu:1")))
+GPUS = (Setup(strategy="one_device", devices=("gpu:0",)), Setup(strategy="mirrored", devices=("gpu:0", "gpu:1")))
 # 32 samples at 2667, 3472 and 3540 a second: steps of 12, 9.2 and 9.0 ms, their geometric mean one of 10.0 ms.
 SPEEDS = (32 / 0.012, 32 / 0.0092, 32 / 0.009045)
 
 
-def compared(arms: tuple[Arm, Arm] = GPUS, headroom: float | None = None, **fields: Any) -> Comparison:
-    """Compares two settings of two arms, the second slower by 1.5 and 2 times; steps as uneven as the speeds."""
+def compared(setups: tuple[Setup, Setup] = GPUS, headroom: float | None = None, **fields: Any) -> Comparison:
+    """Compares two settings of two setups, the second slower by 1.5 and 2 times; steps as uneven as the speeds."""
     briefs = []
     for number, speed in enumerate(SPEEDS, 1):
         for batch, factor in ((32, 1.5), (64, 2.0)):
-            for arm, faster in zip(arms, (factor, 1.0), strict=True):
+            for setup, faster in zip(setups, (factor, 1.0), strict=True):
                 brief = build_brief(
-                    faster * speed, arm=arm, batch=batch, round_number=number, parameters=2**18, **fields
+                    faster * speed, setup=setup, batch=batch, round_number=number, parameters=2**18, **fields
                 )
                 briefs.append(dataclasses.replace(brief, metrics=brief.metrics | {"input_headroom": headroom}))
     return compare(briefs, keys=[BATCH])
@@ -46,7 +46,7 @@ def test_no_cause_is_given_that_was_not_measured_but_what_would_measure_it() -> 
     assert find_next_command(compared()) == (
         "tfbench profile test.toml --strategy one_device --devices gpu:0 --global-batch-size 16"
     )
-    assert find_next_command(compared((GPUS[0], TWO_ARMS[1]))) == ""  # other devices are as good a reason
+    assert find_next_command(compared((GPUS[0], TWO_SETUPS[1]))) == ""  # other devices are as good a reason
 
 
 def test_an_input_that_was_measured_to_take_most_of_a_step_is_a_cause_that_is_named() -> None:
@@ -54,13 +54,13 @@ def test_an_input_that_was_measured_to_take_most_of_a_step_is_a_cause_that_is_na
     assert "input pipeline" not in slower(compared(headroom=4.0))
     assert "input pipeline" not in slower(compared(headroom=0.42))  # which contradicts itself
     assert slower(compared(headroom=1.25)).endswith(told)
-    one = (Arm(strategy="default", devices=("gpu:0",)), Arm(strategy="one_device", devices=("gpu:0",)))
+    one = (Setup(strategy="default", devices=("gpu:0",)), Setup(strategy="one_device", devices=("gpu:0",)))
     assert slower(compared(one)).endswith(": 0.50x to 0.67x.")  # of one replica nothing else is known
     assert slower(compared(one, headroom=1.25)).endswith(told)
 
 
 def command_of(brief: RunBrief) -> str:
-    entry = Entry(arm=brief.arm, runs=(brief,), speed=100.0, interval=None)
+    entry = Entry(setup=brief.setup, runs=(brief,), speed=100.0, interval=None)
     return profile_command(entry, entry)
 
 
@@ -75,7 +75,7 @@ def test_the_command_holds_what_the_runs_were_given() -> None:
         "measurement.seconds": 5.0,
     }
     overrides = [*(key for key in given if "optimizer" not in key), "training.optimizer", "distribution.devices"]
-    assert command_of(build_brief(arm=GPUS[1], recipe="mnist_mlp", overrides=overrides, settings=given)) == (
+    assert command_of(build_brief(setup=GPUS[1], recipe="mnist_mlp", overrides=overrides, settings=given)) == (
         "tfbench profile mnist_mlp --data synthetic --strategy one_device --devices gpu:0 --global-batch-size 16 "
         "--set 'model.hidden_units=[100]' --set training.compiler=xla --set training.optimizer.name=sgd "
         "--set training.optimizer.learning_rate=0.1"
@@ -83,7 +83,7 @@ def test_the_command_holds_what_the_runs_were_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "brief", [build_brief(arm=GPUS[1], recipe="mnist_mlp"), build_brief(arm=GPUS[1], is_synthetic=True)]
+    "brief", [build_brief(setup=GPUS[1], recipe="mnist_mlp"), build_brief(setup=GPUS[1], is_synthetic=True)]
 )
 def test_the_command_is_one_that_tfbench_takes(brief: RunBrief) -> None:
     words = shlex.split(command_of(brief))
@@ -100,7 +100,7 @@ def test_speeds_of_more_runs_than_a_speed_up_has_rounds_are_said_to_be_so() -> N
     entry = row.entries[GPUS[1].label]
     assert entry.speedup is not None and entry.speedup.is_paired
     fewer = dataclasses.replace(entry, speedup=dataclasses.replace(entry.speedup, num=2))
-    changed = dataclasses.replace(row, entries=row.entries | {entry.arm: fewer})
+    changed = dataclasses.replace(row, entries=row.entries | {entry.setup: fewer})
     caveats = find_caveats(dataclasses.replace(comparison, rows=(changed, other)))
     assert (
         "mirrored gpu:0,gpu:1: speed-ups use common rounds only, speeds use all runs, so their quotient differs."

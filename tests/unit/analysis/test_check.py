@@ -1,4 +1,4 @@
-"""`tfbench check`: baselines in files and in runs of a store, refusals, exit codes."""
+"""`tfbench check`: baselines in files and in runs of a store, rejections, exit codes."""
 
 import json
 from collections.abc import Callable
@@ -154,7 +154,7 @@ def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:
         ("elsewhere", [], 1, ("hostname", "elsewhere", "bench")),  # after the first run
     ],
 )
-def test_what_is_not_like_the_baseline_is_refused_unless_it_is_allowed(
+def test_what_is_not_like_the_baseline_is_rejected_unless_it_is_allowed(
     tfbench: Cli, fake: Fake, baseline: Path, hostname: str, arguments: list[str], num_runs: int, difference: Any
 ) -> None:
     edit(baseline, equals=json.loads(baseline.read_text(encoding="utf-8"))["equals"] | {"hostname": hostname})
@@ -232,7 +232,7 @@ def test_a_check_can_be_made_against_runs_of_the_store(tfbench: Cli, fake: Fake)
         ('{"format_version": 9}', "tfbench: its format_version must be 1."),
     ],
 )
-def test_a_file_that_is_no_baseline_is_refused(
+def test_a_file_that_is_no_baseline_is_rejected(
     tfbench: Cli, in_tmp_path: Path, content: str | None, message: str
 ) -> None:
     if content is not None:
@@ -266,7 +266,7 @@ def test_a_baseline_is_written_whole_or_not_at_all(in_tmp_path: Path) -> None:
         (["sine_lstm", "--baseline", "@last"], "store mlruns: holds no runs."),
     ],
 )
-def test_an_impossible_check_is_refused(tfbench: Cli, in_tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_an_impossible_check_is_rejected(tfbench: Cli, in_tmp_path: Path, arguments: list[str], message: str) -> None:
     done = tfbench("check", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr and done.stderr.count("Error: ") == 1

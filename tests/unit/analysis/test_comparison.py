@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from sweeps import TWO_ARMS, build_brief
+from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.analysis.comparison.verdict import find_caveats, find_next_command, find_verdict
-from tfbench.records.sweep import Arm
+from tfbench.records.sweep import Setup
 from tfbench.report.comparison.comparison import comparison_document, comparison_records, comparison_table
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.sweep.sweep import result_lines
 
 BATCH = "training.global_batch_size"
-DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
+DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 
 
 def sweep_of(speeds: dict[int, tuple[list[float], list[float]]], **options: Any) -> Comparison:
-    """Compares a sweep: batch size to the speeds of both arms, round by round."""
+    """Compares a sweep: batch size to the speeds of both setups, round by round."""
     briefs = [
-        build_brief(speed, arm=arm, batch=batch, round_number=number)
-        for batch, of_arms in speeds.items()
-        for arm, of_arm in zip(TWO_ARMS, of_arms, strict=True)
-        for number, speed in enumerate(of_arm, start=1)
+        build_brief(speed, setup=setup, batch=batch, round_number=number)
+        for batch, of_setups in speeds.items()
+        for setup, of_setup in zip(TWO_SETUPS, of_setups, strict=True)
+        for number, speed in enumerate(of_setup, start=1)
     ]
     return compare(briefs, keys=[BATCH], **options)
 
@@ -38,9 +38,9 @@ def speedup_in(found: Comparison, row: int = 0) -> Speedup:
     return speedup
 
 
-def test_a_row_is_a_setting_and_a_column_an_arm() -> None:
+def test_a_row_is_a_setting_and_a_column_a_setup() -> None:
     found = sweep_of({64: ([200.0, 210.0], [300.0, 330.0]), 32: ([100.0, 100.0], [50.0, 50.0])})
-    assert (found.arms, found.baseline) == ((DEFAULT, MIRRORED), DEFAULT)
+    assert (found.setups, found.baseline) == ((DEFAULT, MIRRORED), DEFAULT)
     assert [row.global_batch_size for row in found.rows] == [32, 64]
     entry = found.rows[1].entries[DEFAULT]
     assert (entry.speed, len(entry.runs)) == (pytest.approx(math.sqrt(200 * 210)), 2)
@@ -48,7 +48,7 @@ def test_a_row_is_a_setting_and_a_column_an_arm() -> None:
 
 
 def test_more_repeats_are_advised_only_once_all_planned_runs_are_made() -> None:
-    left = Failure(setting={BATCH: 64}, arm=MIRRORED, outcome="MISSING", reason="not measured")
+    left = Failure(setting={BATCH: 64}, setup=MIRRORED, outcome="MISSING", reason="not measured")
     single = {32: ([100.0], [50.0])}
     assert "Try --repeats 3." in " ".join(find_verdict(sweep_of(single)))
     assert "--repeats" not in " ".join(find_verdict(sweep_of(single, failures=[left])))
@@ -74,40 +74,42 @@ def test_a_speed_up_is_compared_round_by_round(
     assert (found.num, found.is_paired, found.judgement) == expected
 
 
-def in_rounds(arm: Arm, sweep: str, *speeds: float) -> list[RunBrief]:
-    tags = {"tfbench.sweep": sweep, "tfbench.arm": arm.label}
+def in_rounds(setup: Setup, sweep: str, *speeds: float) -> list[RunBrief]:
+    tags = {"tfbench.sweep": sweep, "tfbench.setup": setup.label}
     return [
-        build_brief(speed, arm=arm, tags=tags | {"tfbench.round": str(number)}, run_id=f"{sweep}{number}{arm.label}")
+        build_brief(
+            speed, setup=setup, tags=tags | {"tfbench.round": str(number)}, run_id=f"{sweep}{number}{setup.label}"
+        )
         for number, speed in enumerate(speeds, start=1)
     ]
 
 
 def test_rounds_pair_within_sweeps_and_those_of_several_sweeps_all_count() -> None:
-    one, other = TWO_ARMS
+    one, other = TWO_SETUPS
     apart = [*in_rounds(one, "monday", 100.0, 110.0), *in_rounds(other, "friday", 200.0, 180.0)]
     assert not speedup_in(compare(apart)).is_paired
     both = [
         run
         for sweep, factor in (("monday", 1.0), ("friday", 3.0))
-        for arm, speeds in ((one, (100.0, 100.0, 100.0)), (other, (150.0, 151.5, 148.5)))
-        for run in in_rounds(arm, sweep, *(factor * speed for speed in speeds))
+        for setup, speeds in ((one, (100.0, 100.0, 100.0)), (other, (150.0, 151.5, 148.5)))
+        for run in in_rounds(setup, sweep, *(factor * speed for speed in speeds))
     ]
     speedup = speedup_in(compare(both))
     assert (speedup.is_paired, speedup.num, speedup.ratio) == (True, 6, pytest.approx(1.5, rel=1e-3))
 
 
-def test_a_sweep_that_was_resumed_on_a_machine_of_another_name_keeps_its_arms() -> None:
+def test_a_sweep_that_was_resumed_on_a_machine_of_another_name_keeps_its_setups() -> None:
     found = compare(
         [
-            build_brief(speed, arm=arm, batch=batch, round_number=number, settings={"hostname": host})
+            build_brief(speed, setup=setup, batch=batch, round_number=number, settings={"hostname": host})
             for batch, host in ((32, "here"), (64, "elsewhere"))
-            for arm, speeds in zip(TWO_ARMS, ((100.0, 101.0), (150.0, 151.5)), strict=True)
+            for setup, speeds in zip(TWO_SETUPS, ((100.0, 101.0), (150.0, 151.5)), strict=True)
             for number, speed in enumerate(speeds)
         ],
         keys=[BATCH],
-        arms=[DEFAULT, MIRRORED],
+        setups=[DEFAULT, MIRRORED],
     )
-    assert found.arms == (DEFAULT, MIRRORED)
+    assert found.setups == (DEFAULT, MIRRORED)
     assert speedup_in(found, 0) and speedup_in(found, 1)
 
 
@@ -120,10 +122,10 @@ def test_without_keys_rows_are_told_apart_by_what_the_runs_differ_in() -> None:
 
 
 def unequal_runs(**settings: Any) -> list[RunBrief]:
-    return [build_brief(), build_brief(200.0, arm=TWO_ARMS[1], settings=settings or {"compiler": "xla"})]
+    return [build_brief(), build_brief(200.0, setup=TWO_SETUPS[1], settings=settings or {"compiler": "xla"})]
 
 
-def test_arms_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_allowed() -> None:
+def test_setups_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_allowed() -> None:
     entry = compare(unequal_runs()).rows[0].entries[MIRRORED]
     assert entry.speedup is None
     assert [(one.name, one.a, one.b) for one in entry.unequal] == [("compiler", "graph", "xla")]
@@ -131,13 +133,13 @@ def test_arms_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_all
     assert speedup_in(allowed) and allowed.rows[0].entries[MIRRORED].unequal
     fewer = compare(unequal_runs(**{"dataset.train_samples": 50_000}))
     assert len(fewer.rows) == 1
-    assert find_verdict(fewer)[0] == "Not comparable: arms differ in dataset.train_samples."
+    assert find_verdict(fewer)[0] == "Not comparable: setups differ in dataset.train_samples."
 
 
 def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
     failures = [
-        Failure(setting={BATCH: batch}, arm=arm, outcome=outcome, reason=reason)
-        for batch, arm, outcome, reason in (
+        Failure(setting={BATCH: batch}, setup=setup, outcome=outcome, reason=reason)
+        for batch, setup, outcome, reason in (
             (32, MIRRORED, "KILLED", "out of memory: it took 9 GiB"),
             (4096, DEFAULT, "KILLED", "timed out: it took longer"),
             (4096, MIRRORED, "MISSING", "not measured"),
@@ -145,7 +147,7 @@ def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
     ]
     briefs = [build_brief(round_number=1), build_brief(None, batch=64, round_number=1, status="FAILED", reason="NaN")]
     rows = [{BATCH: batch} for batch in (32, 64, 4096)]
-    found = compare(briefs, keys=[BATCH], settings=rows, arms=[DEFAULT, MIRRORED], failures=failures)
+    found = compare(briefs, keys=[BATCH], settings=rows, setups=[DEFAULT, MIRRORED], failures=failures)
     lines = comparison_table(found).text(200)
     assert [line.split()[0] for line in lines] == ["batch", "32", "64", "4096"]
     assert ("out of memory" in lines[1], "failed" in lines[2]) == (True, True)
@@ -160,7 +162,7 @@ def test_the_table_is_the_same_in_every_format() -> None:
     assert second.endswith("2.00x [2.00, 2.00] +")
     assert comparison_table(found).markdown()[2].startswith("| 32 | 1,000 | 100.5 ± 0.00 % |")
     rows = list(csv.DictReader(io.StringIO(comparison_records(found).csv())))
-    assert [row["arm"] for row in rows] == [DEFAULT, MIRRORED] * 2
+    assert [row["setup"] for row in rows] == [DEFAULT, MIRRORED] * 2
     assert (float(rows[1]["speedup"]), rows[0]["speedup"]) == (pytest.approx(0.5), "")
     assert float(rows[0]["samples_per_second"]) == pytest.approx(math.sqrt(100 * 101))
     first_entry, second_entry = (row["entries"] for row in comparison_document(found, find_verdict(found))["rows"])
@@ -170,7 +172,7 @@ def test_the_table_is_the_same_in_every_format() -> None:
 
 
 def test_a_setting_that_is_not_set_is_marked_and_an_interval_that_bounds_nothing_is_not_a_figure() -> None:
-    found = compare([build_brief(), build_brief(arm=TWO_ARMS[1])], keys=["training.intra_op_threads"])
+    found = compare([build_brief(), build_brief(setup=TWO_SETUPS[1])], keys=["training.intra_op_threads"])
     assert comparison_table(found).text(200)[1].split()[0] == "-"
     # 100 and 400: with one degree of freedom t = 12.7, so that the interval spans more than a factor of ten thousand.
     _, row = comparison_table(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])})).text(200)
@@ -181,21 +183,21 @@ def test_intervals_of_speeds_and_of_their_ratio_are_of_one_scatter() -> None:
     # Both setups are slow in the second of three rounds: it is in no ratio, and in no interval.
     rounds = ([100.0, 50.0, 101.0], [200.0, 100.0, 203.0])
     unpaired = [
-        build_brief(speed, arm=arm, run_id=f"{arm.label}{speed}")
-        for arm, own in zip(TWO_ARMS, rounds, strict=True)
+        build_brief(speed, setup=setup, run_id=f"{setup.label}{speed}")
+        for setup, own in zip(TWO_SETUPS, rounds, strict=True)
         for speed in own
     ]
     own = [log_interval(speeds) for speeds in rounds]
     for found, row in ((sweep_of({32: rounds, 64: rounds}), 1), (compare(unpaired), 0)):
         speedup = speedup_in(found, row)
-        intervals = [found.rows[row].entries[arm].interval for arm in (DEFAULT, MIRRORED)]
+        intervals = [found.rows[row].entries[setup].interval for setup in (DEFAULT, MIRRORED)]
         of_rounds = [math.log((speedup.high or 0.0) / speedup.ratio) / math.sqrt(2)] * 2
         of_runs = [math.log(one.high / one.center) for one in own if one]
         halves = [math.log(one.high / one.center) for one in intervals if one]
         assert halves == pytest.approx(of_rounds if speedup.is_paired else of_runs)
 
 
-def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
+def test_the_verdict_says_which_setup_to_use_from_which_batch_on() -> None:
     steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
     found = sweep_of({32: steady, 64: steady, 128: (steady[1], steady[0])})
     assert find_verdict(found) == (
@@ -232,11 +234,11 @@ def test_the_verdict_claims_nothing_that_the_intervals_do_not_support(
 def networks(speeds: dict[int, dict[int, tuple[float, float]]]) -> Comparison:
     """Compares a sweep over two keys: units to batch sizes to the speeds of both setups, in three rounds."""
     briefs = [
-        build_brief(speed * jitter, arm=arm, batch=batch, round_number=number, parameters=units)
+        build_brief(speed * jitter, setup=setup, batch=batch, round_number=number, parameters=units)
         for units, of_batches in speeds.items()
-        for batch, of_arms in of_batches.items()
-        for arm, speed in zip(TWO_ARMS, of_arms, strict=True)
-        for number, jitter in enumerate((1.0, 1.01, 0.99) if arm == TWO_ARMS[0] else (1.0, 1.0, 1.0), start=1)
+        for batch, of_setups in of_batches.items()
+        for setup, speed in zip(TWO_SETUPS, of_setups, strict=True)
+        for number, jitter in enumerate((1.0, 1.01, 0.99) if setup == TWO_SETUPS[0] else (1.0, 1.0, 1.0), start=1)
     ]
     return compare(briefs, keys=["model.hidden_units", BATCH])
 
@@ -265,12 +267,12 @@ def test_the_legend_has_the_signs_that_occur_and_no_others() -> None:
         assert legend([sweep_of(speeds)]).startswith(text)
 
 
-def test_each_kind_of_caution_stands_once_below_the_verdict_and_of_many_those_that_most_runs_have() -> None:
+def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_that_most_runs_have() -> None:
     kinds = ["swapped", "drifting", "unsteady", "throttled", "others kept 9 cores busy"]
     briefs = [
-        build_brief(round_number=n, speed_cautions=[*kinds[n:4], f"others kept {n} cores busy"]) for n in range(5)
+        build_brief(round_number=n, speed_warnings=[*kinds[n:4], f"others kept {n} cores busy"]) for n in range(5)
     ]
-    briefs.append(build_brief(round_number=6, cautions=["synthetic data"]))
+    briefs.append(build_brief(round_number=6, warnings=["synthetic data"]))
     lines = result_lines(compare(briefs, keys=[BATCH]), 120)
     assert "Verdict" in lines
     assert lines[-6:] == [
@@ -300,7 +302,7 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
     assert verdict[0] == f"Use {DEFAULT} at batch 8. Undecided at batch 16 to 4,096."
 
 
-def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:
+def test_the_verdict_names_the_setup_that_is_best_everywhere() -> None:
     steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
     assert find_verdict(sweep_of({32: steady, 64: steady})) == (
         f"Use {DEFAULT} everywhere.",
@@ -311,22 +313,22 @@ def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:
 
 def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like() -> None:
     failure = Failure(
-        setting={BATCH: 4096}, arm=DEFAULT, outcome="KILLED", reason="timed out: it took longer than 60 s"
+        setting={BATCH: 4096}, setup=DEFAULT, outcome="KILLED", reason="timed out: it took longer than 60 s"
     )
-    stopped = Failure(setting={BATCH: 32}, arm=DEFAULT, outcome="MISSING", reason="not measured")
+    stopped = Failure(setting={BATCH: 32}, setup=DEFAULT, outcome="MISSING", reason="not measured")
     runs = [build_brief(is_synthetic=True), *unequal_runs()[1:]]
     found = compare(runs, keys=[BATCH], failures=[failure, stopped])
     assert find_verdict(found) == (
-        "Not comparable: arms differ in compiler.",
+        "Not comparable: setups differ in compiler.",
         f"{DEFAULT} failed at batch 4096: KILLED, timed out: it took longer than 60 s.",
-        "Incomplete: of 4 points, 1 without runs and 1 with fewer than planned.",
+        "Incomplete: of 4 configurations, 1 without runs and 1 with fewer than planned.",
     )
     assert "Synthetic data: compare speed, ignore accuracy." in find_caveats(found)
 
 
 def test_a_row_with_a_speed_is_not_missing() -> None:
     missing = [
-        Failure(setting={BATCH: size}, arm=DEFAULT, outcome="MISSING", reason="not measured") for size in (32, 64)
+        Failure(setting={BATCH: size}, setup=DEFAULT, outcome="MISSING", reason="not measured") for size in (32, 64)
     ]
     settings = [{BATCH: 32}, {BATCH: 64}]
     found = compare([build_brief(round_number=1)], keys=[BATCH], settings=settings, failures=missing)
@@ -339,7 +341,7 @@ def test_a_row_with_a_speed_is_not_missing() -> None:
 
 @pytest.mark.parametrize("old", [{"tensorflow": "2.20"}, {"device_kinds": ["gpu"]}])
 def test_runs_of_an_older_version_or_other_devices_are_left_out_of_their_point(old: dict[str, Any]) -> None:
-    tags = {"tfbench.arm": "default"}
+    tags = {"tfbench.setup": "default"}
     older = build_brief(50.0, run_id="old", created=1.0, settings=old, tags=tags)
     newer = [build_brief(100.0, tags=tags), build_brief(102.0, run_id="second", tags=tags)]
     found = compare([older, *newer])
@@ -352,9 +354,9 @@ def test_runs_of_an_older_version_or_other_devices_are_left_out_of_their_point(o
 def test_settings_of_one_batch_size_are_not_told_as_batch_sizes() -> None:
     threads = "training.intra_op_threads"
     briefs = [
-        build_brief(speed + number, arm=arm, settings={threads: own}, run_id=f"{own}{arm.label}{number}")
-        for own, of_arms in ((1, (100.0, 50.0)), (2, (50.0, 100.0)))
-        for arm, speed in zip(TWO_ARMS, of_arms, strict=True)
+        build_brief(speed + number, setup=setup, settings={threads: own}, run_id=f"{own}{setup.label}{number}")
+        for own, of_setups in ((1, (100.0, 50.0)), (2, (50.0, 100.0)))
+        for setup, speed in zip(TWO_SETUPS, of_setups, strict=True)
         for number in (1, 2, 3)
     ]
     verdict = " ".join(find_verdict(compare(briefs, keys=[threads])))
@@ -362,26 +364,26 @@ def test_settings_of_one_batch_size_are_not_told_as_batch_sizes() -> None:
 
 
 def test_one_setup_that_cannot_be_compared_leaves_the_others_in_the_verdict() -> None:
-    arms = [*TWO_ARMS, *(Arm(strategy="default", devices=(f"cpu:{place}",)) for place in (2, 3))]
+    setups = [*TWO_SETUPS, *(Setup(strategy="default", devices=(f"cpu:{place}",)) for place in (2, 3))]
     settings = [{}, {}, {}, {"precision": "mixed_bfloat16"}]
     briefs = [
-        build_brief(speed + number, arm=arm, settings=own, round_number=number, run_id=f"{speed}{number}")
-        for arm, speed, own in zip(arms, (100.0, 50.0, 200.0, 300.0), settings, strict=True)
+        build_brief(speed + number, setup=setup, settings=own, round_number=number, run_id=f"{speed}{number}")
+        for setup, speed, own in zip(setups, (100.0, 50.0, 200.0, 300.0), settings, strict=True)
         for number in (1, 2, 3)
     ]
     verdict = find_verdict(compare(briefs, keys=[BATCH]))
-    assert verdict[0] == "Not comparable: arms differ in precision."
+    assert verdict[0] == "Not comparable: setups differ in precision."
     assert "slower" in " ".join(verdict) and "faster" in " ".join(verdict)
     allowed = compare(briefs, keys=[BATCH], allows_unequal=True)  # and then it is a caveat, and no part of the answer
     assert "Not comparable" not in " ".join(find_verdict(allowed))
-    assert "Compared although arms differ in precision." in find_caveats(allowed)
+    assert "Compared although setups differ in precision." in find_caveats(allowed)
 
 
 def test_of_many_failures_the_verdict_tells_a_few_and_how_many_more() -> None:
     failures = [
-        Failure(setting={BATCH: 64 << size}, arm=MIRRORED, outcome="FAILED", reason=f"out of memory: {size} GiB")
+        Failure(setting={BATCH: 64 << size}, setup=MIRRORED, outcome="FAILED", reason=f"out of memory: {size} GiB")
         for size in range(9)
     ]
     verdict = find_verdict(compare([build_brief(round_number=1)], keys=[BATCH], failures=failures))
     assert sum("out of memory" in sentence for sentence in verdict) == 4
-    assert "5 more points failed." in verdict
+    assert "5 more configurations failed." in verdict

@@ -105,11 +105,11 @@ def test_a_target_that_no_epoch_reached_costs_nothing_known() -> None:
     assert "cost/to_accuracy" not in cost.metrics()
 
 
-def test_a_run_that_goes_on_from_a_snapshot_pays_for_its_own_time() -> None:
+def test_a_run_that_goes_on_from_a_checkpoint_pays_for_its_own_time() -> None:
     before = tuple(build_epoch(epoch=n, num_steps=20, epoch_seconds=HOUR, validation_seconds=0.0) for n in (1, 2))
     own = build_epoch(epoch=3, num_steps=20, epoch_seconds=2 * HOUR, validation_seconds=0.0)
     recipe = build_run(training={"stop_at_val_accuracy": 0.5}).request.recipe
-    resume = ResumePoint(run_id="b" * 32, snapshot="epoch_000002.npz", epochs=before)
+    resume = ResumePoint(run_id="b" * 32, checkpoint="epoch_000002.npz", epochs=before)
     cost = compute_cost(build_run(epochs=(*before, own), request=build_request(recipe=recipe, resume=resume)))
     assert cost is not None
     assert cost.epoch == pytest.approx(2 * 0.171)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sweeps import TWO_ARMS, build_brief
+from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import Crossover, find_crossover, refine, spread_values
 from tfbench.report.sweep.crossover import crossover_lines, crossover_sentences
 
 BATCH = "training.global_batch_size"
-FIRST, SECOND = (arm.label for arm in TWO_ARMS)
+FIRST, SECOND = (setup.label for setup in TWO_SETUPS)
 
 
 def compared(
@@ -20,15 +20,16 @@ def compared(
 ) -> Comparison:
     """Compares three rounds at each value, with the second setup's speed over the first's."""
     briefs = [
-        build_brief(speed, arm=arm, batch=batch, round_number=number)
+        build_brief(speed, setup=setup, batch=batch, round_number=number)
         for batch, ratio in ratios.items()
         for number in (1, 2, 3)
-        for arm, speed in zip(TWO_ARMS, (100.0, 100.0 * ratio * (1 + noise * (number - 2))), strict=True)
+        for setup, speed in zip(TWO_SETUPS, (100.0, 100.0 * ratio * (1 + noise * (number - 2))), strict=True)
     ]
     failures = [
-        Failure(setting={BATCH: size}, arm=SECOND, outcome="FAILED", reason=reason) for size, reason in failing.items()
+        Failure(setting={BATCH: size}, setup=SECOND, outcome="FAILED", reason=reason)
+        for size, reason in failing.items()
     ]
-    return compare(briefs, keys=[BATCH], arms=[FIRST, SECOND], failures=failures)
+    return compare(briefs, keys=[BATCH], setups=[FIRST, SECOND], failures=failures)
 
 
 def found_of(ratios: Mapping[int, float], *rest: Any, **options: Any) -> Crossover:
@@ -116,7 +117,7 @@ def test_a_range_is_spread_on_a_logarithmic_scale(low: int, high: int, step: int
 
 
 @pytest.mark.parametrize(("low", "high", "step"), [(4, 4, 1), (0, 8, 1), (9, 8, 1), (5, 7, 4)])
-def test_a_range_without_two_values_is_refused(low: int, high: int, step: int) -> None:
+def test_a_range_without_two_values_is_rejected(low: int, high: int, step: int) -> None:
     with pytest.raises(ValueError, match=f"Received: {low}..{high}"):
         spread_values(low, high, step)
 

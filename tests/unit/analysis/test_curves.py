@@ -9,7 +9,7 @@ from tfbench.report.run.curve_plots import curve_plots
 
 
 def curves_of(**fields: Any) -> RunCurves:
-    return find_curves(build_result(**fields), arm="default cpu:0", setting="global_batch_size=32")
+    return find_curves(build_result(**fields), setup="default cpu:0", setting="global_batch_size=32")
 
 
 def test_samples_are_added_up_and_validation_is_a_time_without_any() -> None:
@@ -22,11 +22,11 @@ def test_samples_are_added_up_and_validation_is_a_time_without_any() -> None:
     assert found.samples == ((0.0, 0.0), (2.0, 8.0), (3.0, 80.0), (3.5, 80.0), (4.5, 160.0))
 
 
-def test_a_run_that_went_on_from_a_snapshot_begins_where_the_other_ended() -> None:
+def test_a_run_that_went_on_from_a_checkpoint_begins_where_the_other_ended() -> None:
     before = build_epoch(epoch=1, elapsed_seconds=7.0, val_accuracy=0.5)
     request = build_request(
         recipe=build_recipe(cost={"price_per_hour": 3600.0}),
-        resume=ResumePoint(run_id="b", snapshot="epoch_1.npz", epochs=(before,)),
+        resume=ResumePoint(run_id="b", checkpoint="epoch_1.npz", epochs=(before,)),
     )
     found = curves_of(
         request=request,
@@ -60,14 +60,14 @@ def test_a_run_without_spans_or_epochs_has_no_curves_and_a_long_one_is_thinned_t
     assert (len(samples) <= MAX_POINTS + 1, samples[-1]) == (True, (5000.0, 320_000.0))
 
 
-def test_a_panel_is_a_setting_and_a_line_an_arm_and_what_there_is_nothing_of_is_left_out() -> None:
+def test_a_panel_is_a_setting_and_a_line_a_setup_and_what_there_is_nothing_of_is_left_out() -> None:
     points = {"accuracy_by_time": ((1.0, 0.5), (2.0, 0.75)), "accuracy_by_cost": ((0.01, 0.5), (0.02, 0.75))}
     runs = [
         RunCurves(
-            arm=arm, setting=setting, samples=((0.0, 0.0), (1.0, top)), currency="EUR", is_synthetic=True, **points
+            setup=setup, setting=setting, samples=((0.0, 0.0), (1.0, top)), currency="EUR", is_synthetic=True, **points
         )
         for setting in ("small", "large")
-        for arm, top in (("default cpu:0", 100.0), ("mirrored", 200.0))
+        for setup, top in (("default cpu:0", 100.0), ("mirrored", 200.0))
     ]
     plots = curve_plots(runs, "mnist_mlp")
     assert [plot.name for plot in plots] == ["processed_samples.png", "accuracy_by_time.png", "accuracy_by_cost.png"]
@@ -77,6 +77,6 @@ def test_a_panel_is_a_setting_and_a_line_an_arm_and_what_there_is_nothing_of_is_
     assert plots[0].y_label == "samples"
     assert "EUR" in plots[2].x_label
     assert {plot.title.splitlines()[1] for plot in plots} == {"mnist_mlp, synthetic data"}
-    only_samples = RunCurves(arm="a", setting="", samples=((0.0, 0.0), (1.0, 5.0)))
+    only_samples = RunCurves(setup="a", setting="", samples=((0.0, 0.0), (1.0, 5.0)))
     assert [plot.name for plot in curve_plots([only_samples], "x")] == ["processed_samples.png"]
     assert curve_plots([], "x") == ()

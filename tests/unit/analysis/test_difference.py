@@ -90,7 +90,7 @@ def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, v
     assert (found.name, found.a, found.b) == (name, getattr(build(), name), value)
 
 
-def test_between_back_ends_variables_that_all_frameworks_read_must_be_equal_and_no_others() -> None:
+def test_between_backends_variables_that_all_frameworks_read_must_be_equal_and_no_others() -> None:
     read_by_all = "CUDA_LAUNCH_BLOCKING=1 LD_PRELOAD=/a.so /b.so"
     variables = f"{read_by_all} XLA_PYTHON_CLIENT_PREALLOCATE=false"
     found = find_unequal(*build_pair(settings=build_settings(backend="jax", framework_variables=variables)))
@@ -143,7 +143,7 @@ def test_what_was_built_must_be_equal_where_no_setting_changes_it(
     assert [entry.name for entry in find_unequal(*pair, compared=(compared,))] == names
 
 
-def test_sizes_are_not_named_beside_the_setting_that_changes_them_nor_flops_between_back_ends() -> None:
+def test_sizes_are_not_named_beside_the_setting_that_changes_them_nor_flops_between_backends() -> None:
     other = recipe_with(model={"name": "mlp", "hidden_units": [8]})
     pair = build_pair(recipe=other, model=_built(num_parameters=10, digest=""))
     assert [entry.name for entry in find_unequal(*pair)] == ["model.hidden_units"]
@@ -200,16 +200,16 @@ def test_results_are_b_over_a_and_equal_ones_are_left_out() -> None:
     assert {"val_accuracy", "first_step_seconds", "num_parameters"}.isdisjoint(results)
 
 
-def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio_and_its_own_cautions_are_named() -> None:
+def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio_and_its_own_warnings_are_named() -> None:
     a, b = build_pair()
-    first = Summary(metrics={"test_loss": 0.0, "loss": 2.0}, cautions=("both", "only a"))
-    difference = compare_runs(a, first, b, Summary(metrics={"test_loss": 1.0}, cautions=("only b", "both")))
+    first = Summary(metrics={"test_loss": 0.0, "loss": 2.0}, warnings=("both", "only a"))
+    difference = compare_runs(a, first, b, Summary(metrics={"test_loss": 1.0}, warnings=("only b", "both")))
     assert [(entry.name, entry.a, entry.b, entry.ratio) for entry in difference.results] == [
         ("loss", 2.0, None, None),
         ("test_loss", 0.0, 1.0, None),  # nothing is a multiple of zero
     ]
     assert describe_speed(difference) == ""
-    assert (difference.a.cautions, difference.b.cautions) == (("only a",), ("only b",))
+    assert (difference.a.warnings, difference.b.warnings) == (("only a",), ("only b",))
 
 
 def test_causes_come_from_recipe_placement_settings_environment_and_data() -> None:
@@ -271,10 +271,10 @@ def build_unlike() -> RunDifference:
         {"samples_per_second": 640.0, "peak_memory_bytes": 2.0**30, "loss": 0.5, "step_time_median_seconds": 0.05},
         {"samples_per_second": 800.0, "peak_memory_bytes": 3.0 * 2**30, "loss": None, "step_time_median_seconds": 0.04},
     ]
-    caution = "other programs kept 1.3 cores busy, of 8: times may be too long. Measure on a quiet machine."
+    warning = "other programs kept 1.3 cores busy, of 8: times may be too long. Measure on a quiet machine."
     return compare_runs(
         first,
-        Summary(metrics=figures[0], cautions=(caution,)),
+        Summary(metrics=figures[0], warnings=(warning,)),
         second,
         Summary(metrics=figures[1] | {"flops_per_second": 1.25e9}),
     )
@@ -296,7 +296,7 @@ def test_json_has_units_and_directions() -> None:
 
 
 @pytest.mark.parametrize(("training", "unequal"), [({}, []), ({"global_batch_size": 64}, ["global_batch_size"])])
-def test_runs_of_two_back_ends_are_compared_as_these(training: dict[str, Any], unequal: list[str]) -> None:
+def test_runs_of_two_backends_are_compared_as_these(training: dict[str, Any], unequal: list[str]) -> None:
     found = compare(
         *build_pair(
             recipe=recipe_with(training={"epochs": 1, "backend": "jax"} | training),

@@ -58,9 +58,9 @@ def test_first_epoch_has_no_change() -> None:
 
 
 def test_a_run_limited_by_steps_ends_by_these_alone(tmp_path: Path) -> None:
-    recipe = build_recipe(training={"stop_below_error_change": 0.5}, output={"snapshot_every_epochs": 1})
+    recipe = build_recipe(training={"stop_below_error_change": 0.5}, output={"checkpoint_every_epochs": 1})
     limited = build_recipe(
-        training={"stop_below_error_change": 0.5}, output={"snapshot_every_epochs": 1}, measurement={"steps": 50}
+        training={"stop_below_error_change": 0.5}, output={"checkpoint_every_epochs": 1}, measurement={"steps": 50}
     )
     stops = {}
     for name, tried in (("whole", recipe), ("limited", limited)):

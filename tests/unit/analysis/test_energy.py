@@ -145,4 +145,4 @@ def test_nothing_is_known_of_a_run_that_was_not_looked_at_and_nothing_is_nagged(
     assert energy_of(silent).problems == ("processors: no counters",)
     summary = summarize_run(silent)
     assert not [name for name in summary.metrics if "energy" in name or "joule" in name]
-    assert not [caution for caution in summary.cautions if "counters" in caution or "energy" in caution]
+    assert not [warning for warning in summary.warnings if "counters" in warning or "energy" in warning]

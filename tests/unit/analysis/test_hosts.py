@@ -1,48 +1,48 @@
-"""Runs of one arm on several machines: which of them count, and what is said of the others."""
+"""Runs of one setup on several machines: which of them count, and what is said of the others."""
 
 import math
 from typing import Any
 
 import pytest
 
-from sweeps import TWO_ARMS, build_brief, on_machine
+from sweeps import TWO_SETUPS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.hosts import choose_hosts, machine_in, machine_of
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
-from tfbench.records.sweep import Arm
+from tfbench.records.sweep import Setup
 
 BATCH = "training.global_batch_size"
-DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
-ON_A = Arm(strategy="default", devices=("cpu:0",), machine="a")
-ON_B = Arm(strategy="default", devices=("cpu:0",), machine="b")
+DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
+ON_A = Setup(strategy="default", devices=("cpu:0",), machine="a")
+ON_B = Setup(strategy="default", devices=("cpu:0",), machine="b")
 
 
-def of_sweep(speeds: dict[Arm, dict[str, tuple[float, ...]]], batch: int = 32) -> list[RunBrief]:
-    """Builds the runs of a setting: speeds by arm and host, in rounds that count on from one host to the next."""
+def of_sweep(speeds: dict[Setup, dict[str, tuple[float, ...]]], batch: int = 32) -> list[RunBrief]:
+    """Builds the runs of a setting: speeds by setup and host, in rounds that count on from one host to the next."""
     found = []
-    for arm, of_hosts in speeds.items():
+    for setup, of_hosts in speeds.items():
         listed = [(host, speed) for host, own in of_hosts.items() for speed in own]
         for number, (host, speed) in enumerate(listed, start=1):
-            run = build_brief(speed, arm=arm, batch=batch, round_number=number, created=1e9 + number)
+            run = build_brief(speed, setup=setup, batch=batch, round_number=number, created=1e9 + number)
             found.append(on_machine(run, host))
     return found
 
 
-def compared(runs: list[RunBrief], *arms: Arm, **options: Any) -> Comparison:
-    return compare(runs, keys=[BATCH], arms=[arm.label for arm in arms or TWO_ARMS], **options)
+def compared(runs: list[RunBrief], *setups: Setup, **options: Any) -> Comparison:
+    return compare(runs, keys=[BATCH], setups=[setup.label for setup in setups or TWO_SETUPS], **options)
 
 
-def test_an_arm_names_its_machine_or_none() -> None:
+def test_a_setup_names_its_machine_or_none() -> None:
     labels = {ON_A.label: "a", DEFAULT: "", "default gpu:0 backend=jax @a100": "a100"}
     assert {label: machine_in(label) for label in labels} == labels
-    assert machine_of(on_machine(build_brief(arm=ON_A, round_number=1), "node3")) == "a"
+    assert machine_of(on_machine(build_brief(setup=ON_A, round_number=1), "node3")) == "a"
     assert machine_of(on_machine(build_brief(), "node3")) == "node3"
 
 
 def test_rounds_of_two_machines_are_not_pooled_into_one_speed() -> None:
     # 100 on one machine and 900 on the other: pooled, their mean would be the speed of neither.
-    one, other = TWO_ARMS
+    one, other = TWO_SETUPS
     runs = of_sweep(
         {one: {"fast": (100.0, 101.0), "slow": (900.0,)}, other: {"fast": (200.0, 202.0), "slow": (1800.0,)}}
     )
@@ -55,21 +55,21 @@ def test_rounds_of_two_machines_are_not_pooled_into_one_speed() -> None:
     assert (speedup.ratio, speedup.num, speedup.is_paired) == (pytest.approx(2.0), 2, True)
     caveat = "2 runs left out, from another machine than most of their setting: slow."
     assert caveat in find_caveats(found)
-    entry = compared(runs, allows_unequal=True).rows[0].entries[DEFAULT]  # nor where arms may be unequal
+    entry = compared(runs, allows_unequal=True).rows[0].entries[DEFAULT]  # nor where setups may be unequal
     assert (len(entry.runs), len(entry.elsewhere)) == (2, 1)
 
 
-def test_arms_are_compared_on_the_machine_that_most_of_them_ran_on() -> None:
-    # The newest run of the one arm is of another machine than all runs of the other.
-    runs = of_sweep({TWO_ARMS[0]: {"x": (100.0,), "y": (50.0, 50.0)}, TWO_ARMS[1]: {"x": (200.0, 201.0, 202.0)}})
+def test_setups_are_compared_on_the_machine_that_most_of_them_ran_on() -> None:
+    # The newest run of the one setup is of another machine than all runs of the other.
+    runs = of_sweep({TWO_SETUPS[0]: {"x": (100.0,), "y": (50.0, 50.0)}, TWO_SETUPS[1]: {"x": (200.0, 201.0, 202.0)}})
     entries = compared(runs).rows[0].entries
     assert [entry.host for entry in entries.values()] == ["x", "x"]
     assert entries[MIRRORED].speedup is not None
     assert entries[MIRRORED].speedup.ratio == pytest.approx((200 * 201 * 202) ** (1 / 3) / 100)
 
 
-def test_an_arm_that_ran_elsewhere_alone_keeps_its_speed_and_is_not_comparable() -> None:
-    runs = of_sweep({TWO_ARMS[0]: {"x": (100.0, 101.0)}, TWO_ARMS[1]: {"y": (200.0, 201.0)}})
+def test_a_setup_that_ran_elsewhere_alone_keeps_its_speed_and_is_not_comparable() -> None:
+    runs = of_sweep({TWO_SETUPS[0]: {"x": (100.0, 101.0)}, TWO_SETUPS[1]: {"y": (200.0, 201.0)}})
     found = compared(runs)
     entry = found.rows[0].entries[MIRRORED]
     assert (entry.host, entry.speedup, entry.elsewhere) == ("y", None, ())
@@ -77,15 +77,17 @@ def test_an_arm_that_ran_elsewhere_alone_keeps_its_speed_and_is_not_comparable()
     assert any(text.startswith("Speed-ups compare runs of one machine: ") for text in find_caveats(found))
 
 
-def test_each_machine_that_arms_name_has_a_host_of_its_own() -> None:
+def test_each_machine_that_setups_name_has_a_host_of_its_own() -> None:
     runs = of_sweep({ON_A: {"n1": (1.0, 1.0), "n2": (2.0,)}, ON_B: {"n3": (3.0,), "n2": (4.0,)}})
-    by_arm = {arm.label: [run for run in runs if run.tags["tfbench.arm"] == arm.label] for arm in (ON_A, ON_B)}
-    assert choose_hosts(by_arm) == {ON_A.label: "n1", ON_B.label: "n2"}  # of as many runs, the newer one's
+    by_setup = {
+        setup.label: [run for run in runs if run.tags["tfbench.setup"] == setup.label] for setup in (ON_A, ON_B)
+    }
+    assert choose_hosts(by_setup) == {ON_A.label: "n1", ON_B.label: "n2"}  # of as many runs, the newer one's
     assert choose_hosts({DEFAULT: []}) == {DEFAULT: ""}
 
 
 def test_rounds_of_two_machines_do_not_pair() -> None:
-    # Both arms grow by 20 % from round to round, each on its own machine: that is chance, and no drift in common.
+    # Both setups grow by 20 % from round to round, each on its own machine: that is chance, and no drift in common.
     speeds = (100.0, 120.0, 144.0)
     for host, expected in (("n2", (False, "no measurable difference")), ("n1", (True, "faster"))):
         runs = of_sweep({ON_A: {"n1": speeds}, ON_B: {host: tuple(1.1 * speed for speed in speeds)}})
@@ -96,9 +98,9 @@ def test_rounds_of_two_machines_do_not_pair() -> None:
 
 def test_the_scatter_of_one_machine_is_not_that_of_another() -> None:
     # On the noisy machine runs differ by half, on the quiet one by a thousandth: 2 % there is a difference.
-    noisy = of_sweep({TWO_ARMS[0]: {"noisy": (100.0, 150.0)}, TWO_ARMS[1]: {"noisy": (150.0, 100.0)}})
+    noisy = of_sweep({TWO_SETUPS[0]: {"noisy": (100.0, 150.0)}, TWO_SETUPS[1]: {"noisy": (150.0, 100.0)}})
     quiet = of_sweep(
-        {TWO_ARMS[0]: {"quiet": (100.0, 100.1, 99.9)}, TWO_ARMS[1]: {"quiet": (102.0, 102.1, 101.9)}}, batch=64
+        {TWO_SETUPS[0]: {"quiet": (100.0, 100.1, 99.9)}, TWO_SETUPS[1]: {"quiet": (102.0, 102.1, 101.9)}}, batch=64
     )
     rows = compared(noisy + quiet).rows
     speedups = [row.entries[MIRRORED].speedup for row in rows]
@@ -108,7 +110,7 @@ def test_the_scatter_of_one_machine_is_not_that_of_another() -> None:
 
 def test_settings_of_several_machines_are_named() -> None:
     rows = [
-        of_sweep({TWO_ARMS[0]: {host: (100.0, 101.0)}, TWO_ARMS[1]: {host: (200.0, 201.0)}}, batch=batch)
+        of_sweep({TWO_SETUPS[0]: {host: (100.0, 101.0)}, TWO_SETUPS[1]: {host: (200.0, 201.0)}}, batch=batch)
         for batch, host in ((32, "n1"), (64, "n2"), (128, "n1"))
     ]
     found = compared([run for row in rows for run in row])

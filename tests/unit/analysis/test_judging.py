@@ -13,8 +13,8 @@ from tfbench.analysis.comparison.judging import LEAST, MOST_BORROWED, Runs, judg
 from tfbench.analysis.comparison.speedup import EQUAL_WITHIN
 
 
-def runs(*speeds: float, arm: str = "a", paired: bool = False) -> Runs:
-    return Runs(arm=arm, speeds=speeds, rounds=tuple(range(len(speeds))) if paired else ())
+def runs(*speeds: float, setup: str = "a", paired: bool = False) -> Runs:
+    return Runs(setup=setup, speeds=speeds, rounds=tuple(range(len(speeds))) if paired else ())
 
 
 def by_logs(base: float, *logs: float, **fields: Any) -> Runs:
@@ -24,7 +24,7 @@ def by_logs(base: float, *logs: float, **fields: Any) -> Runs:
 def test_rounds_alone_are_judged_by_students_t() -> None:
     first, second = (100.0, 101.0, 99.0), (110.0, 112.0, 108.0)
     expected = stats.ttest_rel(np.log(second), np.log(first))
-    found = judge(runs(*first, paired=True), runs(*second, arm="b", paired=True))
+    found = judge(runs(*first, paired=True), runs(*second, setup="b", paired=True))
     assert (found.low, found.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
     ratio = (1.10 * 1.12 / 1.01 * 1.08 / 0.99) ** (1 / 3)
     assert (found.ratio, found.p_value) == pytest.approx((ratio, expected.pvalue))
@@ -35,18 +35,18 @@ def test_rounds_alone_are_judged_by_students_t() -> None:
 def test_runs_in_no_common_round_are_judged_by_welchs_t() -> None:
     first, second = (100.0, 101.0, 99.0), (110.0, 122.0)
     expected = stats.ttest_ind(np.log(second), np.log(first), equal_var=False)
-    found = judge(runs(*first), runs(*second, arm="b"))
+    found = judge(runs(*first), runs(*second, setup="b"))
     assert (found.low, found.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
     assert found.ratio == pytest.approx(math.exp(np.log(second).mean() - np.log(first).mean()))
     assert (found.num, found.is_paired, found.judgement) == (2, False, "no measurable difference")
 
 
 def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> None:
-    many, single = by_logs(100, -0.01, 0.0, 0.01, arm="b"), runs(50.0)
-    rounds = judge(runs(1.0, paired=True), runs(9.0, arm="b", paired=True))
-    for found in (judge(single, many), judge(many, single), judge(single, runs(9.0, arm="b")), rounds):
+    many, single = by_logs(100, -0.01, 0.0, 0.01, setup="b"), runs(50.0)
+    rounds = judge(runs(1.0, paired=True), runs(9.0, setup="b", paired=True))
+    for found in (judge(single, many), judge(many, single), judge(single, runs(9.0, setup="b")), rounds):
         assert (found.judgement, found.low, found.noise_limit, found.p_value) == ("not judged", None, None, None)
-    # Other settings of its arm tell.
+    # Other settings of its setup tell.
     others = [(by_logs(base, -0.01, 0.0, 0.01), many) for base in (100, 101, 102)]
     assert judge_family([(single, many), *others])[0].judgement == "faster"
 
@@ -54,7 +54,7 @@ def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> No
 def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:
     # Variance 0.0001 by all three rounds; without the farthest 0.00005, of 0.173 times that is left of normal ones.
     base, lent = runs(100.0, 100.0, 100.0, paired=True), 0.00005 / 0.173
-    quiet = by_logs(100, 0.02, 0.03, 0.04, arm="b", paired=True)
+    quiet = by_logs(100, 0.02, 0.03, 0.04, setup="b", paired=True)
     alone = judge(base, quiet)
     assert (alone.degrees_of_freedom, alone.judgement) == (2, "faster")
     found = judge_family([(base, quiet)] * 8)
@@ -72,8 +72,8 @@ def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:
 
 def test_a_disturbed_round_hides_no_difference_at_other_settings() -> None:
     base = runs(100.0, 100.0, 100.0, paired=True)
-    quiet = by_logs(100, 0.17, 0.18, 0.20, arm="b", paired=True)
-    same, disturbed = ([by_logs(100, -0.02, 0.01, off, arm="b", paired=True)] * 7 for off in (0.02, -0.4))
+    quiet = by_logs(100, 0.17, 0.18, 0.20, setup="b", paired=True)
+    same, disturbed = ([by_logs(100, -0.02, 0.01, off, setup="b", paired=True)] * 7 for off in (0.02, -0.4))
     found, beside = (judge_family([(base, quiet), *((base, one) for one in others)])[0] for others in (same, disturbed))
     assert found.judgement == beside.judgement == "faster"
 
@@ -92,24 +92,24 @@ def test_what_the_family_supports_but_not_its_own_interval_is_no_finding() -> No
     # Rounds that scatter by 0.05 themselves, among settings that do so by 0.001: 0.08 / 0.05 * sqrt(3) = 2.77 is beyond
     # what t is within for 2 + 3 * 0.79 degrees of freedom, 2.71, and within that of `LEAST`.
     base = runs(100.0, 100.0, 100.0, paired=True)
-    off = by_logs(100, 0.03, 0.08, 0.13, arm="b", paired=True)
-    same = by_logs(100, 0.0, 0.001, -0.001, arm="b", paired=True)
+    off = by_logs(100, 0.03, 0.08, 0.13, setup="b", paired=True)
+    same = by_logs(100, 0.0, 0.001, -0.001, setup="b", paired=True)
     found = judge_family([(base, off), *[(base, same)] * 3])[0]
     assert (found.judgement, found.excludes_one) == ("no measurable difference", False)
 
 
 def test_a_setting_noisier_than_the_others_keeps_its_own_variance() -> None:
     base = runs(100.0, 100.0, 100.0, paired=True)
-    quiet, noisy = (by_logs(100, 0.1 - off, 0.1, 0.1 + off, arm="b", paired=True) for off in (0.01, 0.1))
+    quiet, noisy = (by_logs(100, 0.1 - off, 0.1, 0.1 + off, setup="b", paired=True) for off in (0.01, 0.1))
     found = judge_family([(base, quiet)] * 7 + [(base, noisy)])
     assert found[-1].noise_limit == pytest.approx(math.expm1(stdtrit(LEAST, 0.975) * 0.1 / math.sqrt(3)))
     assert found[-1].judgement == "no measurable difference"
 
 
-def test_arms_do_not_lend_each_other_theirs() -> None:
+def test_setups_do_not_lend_each_other_theirs() -> None:
     base = runs(100.0, 100.0, 100.0, paired=True)
     quiet, noisy = (
-        by_logs(100, 0.1 - off, 0.1, 0.1 + off, arm=arm, paired=True) for arm, off in (("b", 0.001), ("c", 0.2))
+        by_logs(100, 0.1 - off, 0.1, 0.1 + off, setup=setup, paired=True) for setup, off in (("b", 0.001), ("c", 0.2))
     )
     assert [one.degrees_of_freedom for one in judge_family([(base, quiet), (base, noisy)])] == [2, 2]
 
@@ -132,7 +132,7 @@ def test_no_difference_is_found_only_where_the_interval_is_narrow(
     off = half_width / 4.302653 * math.sqrt(3)
     found = judge(
         runs(100.0, 100.0, 100.0, paired=True),
-        by_logs(100, center - off, center, center + off, arm="b", paired=True),
+        by_logs(100, center - off, center, center + off, setup="b", paired=True),
     )
     assert found.high == pytest.approx(math.exp(center + half_width))
     assert found.finding == finding
@@ -140,9 +140,9 @@ def test_no_difference_is_found_only_where_the_interval_is_narrow(
 
 
 def test_one_common_round_does_not_outvote_all_other_runs() -> None:
-    first = Runs(arm="a", speeds=(100.0, 101.0, 99.0), rounds=(("x", "1"), None, None))
-    second = Runs(arm="b", speeds=(120.0, 100.0, 99.5), rounds=(("x", "1"), None, None))
-    other = (runs(100.0, 100.0, paired=True), runs(100.0, 101.0, arm="b", paired=True))
+    first = Runs(setup="a", speeds=(100.0, 101.0, 99.0), rounds=(("x", "1"), None, None))
+    second = Runs(setup="b", speeds=(120.0, 100.0, 99.5), rounds=(("x", "1"), None, None))
+    other = (runs(100.0, 100.0, paired=True), runs(100.0, 101.0, setup="b", paired=True))
     alone, beside = judge(first, second), judge_family([(first, second), other])[0]
     assert (
         (alone.ratio, alone.is_paired) == (beside.ratio, beside.is_paired) == (pytest.approx(1.0610, rel=1e-3), False)
@@ -151,8 +151,8 @@ def test_one_common_round_does_not_outvote_all_other_runs() -> None:
 
 def test_equal_speeds_are_no_difference_and_unequal_ones_without_scatter_are_one() -> None:
     steady = runs(100.0, 100.0)
-    assert judge(steady, runs(100.0, 100.0, arm="b")).judgement == "no measurable difference"
-    found = judge(steady, runs(101.0, 101.0, arm="b"))
+    assert judge(steady, runs(100.0, 100.0, setup="b")).judgement == "no measurable difference"
+    found = judge(steady, runs(101.0, 101.0, setup="b"))
     assert (found.judgement, found.low, found.high) == ("faster", pytest.approx(1.01), pytest.approx(1.01))
 
 
@@ -163,7 +163,7 @@ def test_a_comparison_of_equals_says_something_false_in_one_case_of_twenty_at_mo
         spreads = 0.03 * np.exp(rng.normal(0, 0.5, num_settings))  # unlike each other
         speeds = np.exp(rng.normal(0, 1, (num_settings, 2, 3)) * spreads[:, None, None])
         found = judge_family(
-            [(runs(*first, paired=True), runs(*second, arm="b", paired=True)) for first, second in speeds]
+            [(runs(*first, paired=True), runs(*second, setup="b", paired=True)) for first, second in speeds]
         )
         wrong += any(one.judgement != "no measurable difference" for one in found)
         held += not found[int(spreads.argmax())].excludes_one

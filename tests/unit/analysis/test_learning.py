@@ -24,7 +24,7 @@ def build_run(*accuracies: float | None, before: int = 0, synthetic: bool = Fals
         for number, accuracy in enumerate(accuracies, start=1)
     )
     recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 3}, expect=expect)
-    resume = ResumePoint(run_id="b" * 12, snapshot="epoch_000001.npz", epochs=epochs[:before]) if before else None
+    resume = ResumePoint(run_id="b" * 12, checkpoint="epoch_000001.npz", epochs=epochs[:before]) if before else None
     source = "seed 0" if synthetic else "files"
     data = DatasetSummary(name="mnist", source=source, synthetic=synthetic, train_samples=640, validation_samples=100)
     return build_result(request=build_request(recipe=recipe, resume=resume), epochs=epochs, dataset=data)
@@ -50,7 +50,7 @@ def test_the_time_to_an_accuracy_is_that_of_the_first_epoch_that_reached_it(
 # Recipes
 
 
-def refuse(**sections: Any) -> list[str]:
+def reject(**sections: Any) -> list[str]:
     with pytest.raises(RecipeError) as caught:
         build_recipe(**sections)
     return [line.removeprefix("test: ") for line in str(caught.value).splitlines()]
@@ -66,22 +66,22 @@ def refuse(**sections: Any) -> list[str]:
         ("target_accuracy", 98, ": must be less than or equal to 1. Received: 98."),
     ],
 )
-def test_refuses_a_wrong_expectation(key: str, value: object, message: str) -> None:
-    (problem,) = refuse(expect={key: value})
+def test_rejects_a_wrong_expectation(key: str, value: object, message: str) -> None:
+    (problem,) = reject(expect={key: value})
     assert problem.startswith(f"expect.{key}{message}")
 
 
-def test_refuses_a_band_at_an_epoch_that_the_recipe_does_not_train() -> None:
-    assert refuse(training={"epochs": 3}, expect={"val_loss_at_epoch": {"3": [0, 1], "12": [0, 1]}}) == [
+def test_rejects_a_band_at_an_epoch_that_the_recipe_does_not_train() -> None:
+    assert reject(training={"epochs": 3}, expect={"val_loss_at_epoch": {"3": [0, 1], "12": [0, 1]}}) == [
         "expect.val_loss_at_epoch.12: must be of an epoch that is trained, 3 at most (training.epochs). Received: 12."
     ]
 
 
-def test_refuses_an_accuracy_where_there_is_none() -> None:
+def test_rejects_an_accuracy_where_there_is_none() -> None:
     training = {"loss": "mean_squared_error", "global_batch_size": 10}
     bands = {"val_accuracy_at_epoch": {"1": [0, 1]}, "val_loss_at_epoch": {"1": [0, 1]}, "target_accuracy": 0.5}
     remedy = 'since there is no accuracy with training.loss = "mean_squared_error". Leave it out, or expect a'
-    assert refuse(**REGRESSION, training=training, expect=bands) == [
+    assert reject(**REGRESSION, training=training, expect=bands) == [
         f"expect.val_accuracy_at_epoch: cannot be met, {remedy} val_loss_at_epoch.",
         f"expect.target_accuracy: cannot be met, {remedy} val_loss_at_epoch.",
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sweeps import TWO_ARMS, build_brief, on_machine
+from sweeps import TWO_SETUPS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.machines import (
@@ -14,26 +14,26 @@ from tfbench.analysis.comparison.machines import (
     find_target,
     list_setups,
     machine_sentences,
-    version_cautions,
+    version_warnings,
 )
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.energy import Part
 from tfbench.records.settings import MachineSettings
-from tfbench.records.sweep import Arm
+from tfbench.records.sweep import Setup
 
 BATCH = "training.global_batch_size"
-GPU_ARM = Arm(strategy="default", devices=("gpu:0",))
+GPU_SETUP = Setup(strategy="default", devices=("gpu:0",))
 QUIET = (1.0, 1.01, 1 / 1.01)  # what rounds differ by; their geometric mean is 1
 PRICES = {"big": 3.0, "small": 0.5}
 
 
 def runs_of(
-    host: str, speed: float, *, arm: Arm = TWO_ARMS[0], batch: int = 32, environment: Any = None, **fields: Any
+    host: str, speed: float, *, setup: Setup = TWO_SETUPS[0], batch: int = 32, environment: Any = None, **fields: Any
 ) -> list[RunBrief]:
-    """Builds runs of one arm of a machine, one for each factor of `QUIET`."""
+    """Builds runs of one setup of a machine, one for each factor of `QUIET`."""
     return [
         on_machine(
-            build_brief(speed * factor, arm=arm, batch=batch, run_id=f"{batch}-{number}", **fields),
+            build_brief(speed * factor, setup=setup, batch=batch, run_id=f"{batch}-{number}", **fields),
             host,
             **environment or {},
         )
@@ -68,13 +68,13 @@ def test_the_fastest_machine_need_not_be_the_cheapest() -> None:
     assert find_verdict(found)[0].startswith("Fastest machine: big")
 
 
-def test_each_machine_has_its_fastest_arm_first_and_each_setting_its_own_machine() -> None:
+def test_each_machine_has_its_fastest_setup_first_and_each_setting_its_own_machine() -> None:
     found = compared(
-        *(runs_of("big", 100.0), runs_of("big", 2000.0, arm=GPU_ARM), runs_of("small", 1000.0)),
+        *(runs_of("big", 100.0), runs_of("big", 2000.0, setup=GPU_SETUP), runs_of("small", 1000.0)),
         *(runs_of("big", 300.0, batch=64), runs_of("small", 900.0, batch=64)),
         prices={},
     )
-    assert [(one.row.setting[BATCH], one.machine, one.entry.arm) for one in list_setups(found)] == [
+    assert [(one.row.setting[BATCH], one.machine, one.entry.setup) for one in list_setups(found)] == [
         (32, "big", "default gpu:0 on big"),
         (32, "big", "default cpu:0 on big"),
         (32, "small", "default cpu:0 on small"),
@@ -161,18 +161,18 @@ def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts_that_every_r
     assert joules == {"big": None, "small": pytest.approx(6000.0)}
 
 
-def test_versions_that_differ_are_cautions_that_name_the_machines_and_hardware_is_none() -> None:
+def test_versions_that_differ_are_warnings_that_name_the_machines_and_hardware_is_none() -> None:
     found = compared(
         runs_of("a", 1000.0, environment={"keras": "3.12.0"}),
         runs_of("b", 1000.0, environment={"keras": "3.13.0"}),
         runs_of("c", 1000.0, environment={"keras": "3.12.0", "cpu_model": "Other CPU", "memory_bytes": 2**40}),
     )
-    assert version_cautions(found) == [
+    assert version_warnings(found) == [
         "Machines have different versions, which may explain differences in speed: keras 3.12.0 on a and c, 3.13.0 "
         "on b."
     ]
-    assert sentences(found)  # a caution, and no more
-    assert version_cautions(compared(runs_of("a", 1.0), runs_of("b", 1.0, environment={"usable_cores": 64}))) == []
+    assert sentences(found)  # a warning, and no more
+    assert version_warnings(compared(runs_of("a", 1.0), runs_of("b", 1.0, environment={"usable_cores": 64}))) == []
 
 
 def test_what_was_set_on_one_machine_alone_keeps_it_from_being_held_against_others() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from builders import build_recipe, build_request, build_result
 from journals import write_journal
-from sweeps import TWO_ARMS, build_brief, build_plan, write_sweep
+from sweeps import TWO_SETUPS, build_brief, build_plan, write_sweep
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.run.summary import summarize_run
@@ -32,7 +32,7 @@ from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_stored, compare_sweep
 
 BATCH = "training.global_batch_size"
-DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
+DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 OWN = {BATCH: 32, "model.hidden_units": [1000]}
 # 20 epochs of 60,000 samples in 131.866 s, as of an i7-6850K: 6.5933 s an epoch.
 CHAINER = {"hardware": "Old CPU", "devices": "cpu", "figures": {"epochs": 20, "elapsed_seconds": 131.866}}
@@ -98,10 +98,10 @@ def test_samples_a_second_are_compared_as_they_are() -> None:
     assert describe_match(match) == "comparable in samples/s, but for hardware and software"
 
 
-def test_every_arm_at_the_recipes_own_setting_is_compared_and_no_other() -> None:
-    briefs = [brief(arm=arm, batch=batch) for arm in TWO_ARMS for batch in (32, 64)]
+def test_every_setup_at_the_recipes_own_setting_is_compared_and_no_other() -> None:
+    briefs = [brief(setup=setup, batch=batch) for setup in TWO_SETUPS for batch in (32, 64)]
     (match,) = match_references(compared(*briefs, keys=[BATCH]))
-    assert [(pair.arm, pair.setting) for pair in match.pairs] == [(DEFAULT, {BATCH: 32}), (MIRRORED, {BATCH: 32})]
+    assert [(pair.setup, pair.setting) for pair in match.pairs] == [(DEFAULT, {BATCH: 32}), (MIRRORED, {BATCH: 32})]
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_without_a_speed_or_a_number_of_samples_nothing_is_comparable() -> None:
 
 def test_a_reference_is_held_against_runs_of_its_own_recipe_alone() -> None:
     other = {"hardware": "Other", "devices": "cpu", "figures": {"epochs": 1, "elapsed_seconds": 5.0}}
-    briefs = [brief(), brief(recipe="other", references=[other], run_id="other", arm=TWO_ARMS[1])]
+    briefs = [brief(), brief(recipe="other", references=[other], run_id="other", setup=TWO_SETUPS[1])]
     matches = match_references(compared(*briefs, own=None))
-    assert [[pair.arm for pair in match.pairs] for match in matches] == [[DEFAULT], [MIRRORED]]
+    assert [[pair.setup for pair in match.pairs] for match in matches] == [[DEFAULT], [MIRRORED]]
 
 
 def test_seconds_of_an_epoch_are_told_from_what_was_published() -> None:
@@ -187,9 +187,9 @@ def test_references_stand_beside_in_every_format() -> None:
     assert "| 20 | 131.866 |  | Old CPU, cpu | comparable in s an epoch, but for hardware and software |" in shown
     assert pair in shown and DISCLAIMER in shown
     *_, first, second = csv.DictReader(io.StringIO(comparison_records(found).csv()))
-    assert (first["arm"], first["status"], first[BATCH]) == ("published: Old CPU, cpu", "PUBLISHED", "32")
+    assert (first["setup"], first["status"], first[BATCH]) == ("published: Old CPU, cpu", "PUBLISHED", "32")
     assert float(first["samples_per_second"]) == pytest.approx(60_000 / 6.5933)
-    assert (second["arm"], second["reason"]) == ("published: Old | GPU, 1 gpu (unverified)", reason)
+    assert (second["setup"], second["reason"]) == ("published: Old | GPU, 1 gpu (unverified)", reason)
     one, other = json.loads(json.dumps(comparison_document(found, ())))["reference"]
     assert (one["figures"], one["comparable"], one["reasons"]) == (CHAINER["figures"], True, [])
     assert one["compared"][0]["ratio"] == pytest.approx(6.5933 / 11.2, rel=1e-4)

@@ -157,7 +157,7 @@ def test_an_unequal_recipe_is_seen_before_anything_is_run() -> None:
     ]
 
 
-def test_a_baseline_of_another_back_end_is_refused_whatever_version_it_is_of() -> None:
+def test_a_baseline_of_another_backend_is_rejected_whatever_version_it_is_of() -> None:
     jax = build_recipe(training={"backend": "jax"})
     then = build_sample(*BASE, environment=build_environment(tfbench="0.0.9"))
     settings = build_settings(backend="jax", compiler="xla")

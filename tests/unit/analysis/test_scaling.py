@@ -10,7 +10,7 @@ from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.scaling import Estimate, Scaling, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
-from tfbench.records.scaling import find_scaling_arms, replica_arms
+from tfbench.records.scaling import find_scaling_setups, replica_setups
 from tfbench.records.sweep import resolve_recipe
 from tfbench.report.comparison.comparison import comparison_document, comparison_records
 from tfbench.report.comparison.layout import corner_rows
@@ -36,11 +36,11 @@ def scaled(
     """Compares numbers of replicas: of 96 samples a step, or 48 for each replica, over 262,144 weights (1 MiB)."""
     briefs = []
     for count, speed in speeds.items():
-        (arm,) = replica_arms(kind, [count])
+        (setup,) = replica_setups(kind, [count])
         rounds = speed if isinstance(speed, tuple) else tuple(speed * factor for factor in drift)
         for number, one in enumerate(rounds, 1):
             batch = 48 * count if is_weak else 96
-            brief = build_brief(one, arm=arm, batch=batch, round_number=number, parameters=2**18)
+            brief = build_brief(one, setup=setup, batch=batch, round_number=number, parameters=2**18)
             briefs.append(dataclasses.replace(brief, metrics=brief.metrics | {"input_headroom": headroom}))
     values = {"keys": [], "settings": [{}], "compared": ("global_batch_size",) if is_weak else ()} | options
     return compare(briefs, **values)
@@ -121,14 +121,14 @@ def test_the_interval_of_the_efficiency_is_that_of_the_speed_up() -> None:
 
 def test_a_number_of_replicas_without_a_speed_is_kept_as_missing() -> None:
     failure = Failure(
-        setting={}, arm="mirrored gpu:0,gpu:1,gpu:2,gpu:3", outcome="KILLED", reason="out of memory: it took 9 GiB"
+        setting={}, setup="mirrored gpu:0,gpu:1,gpu:2,gpu:3", outcome="KILLED", reason="out of memory: it took 9 GiB"
     )
     comparison = scaled({1: 960.0, 2: 1536.0}, failures=[failure])
     found = find_scaling(comparison)
     assert found is not None
     assert {count: entry.outcome for (count, _), entry in found.missing.items()} == {4: "KILLED"}
     assert scaling_table(found).text(120)[3].split() == ["4", "out", "of", "memory"]
-    place = {"num_devices": 4, "mode": "data", "arm": failure.arm}
+    place = {"num_devices": 4, "mode": "data", "setup": failure.setup}
     told = {"status": "KILLED", "reason": failure.reason}
     assert comparison_document(comparison, ())["scaling"]["missing"] == [place | told]
     assert "4 replicas failed: KILLED, out of memory: it took 9 GiB." in find_verdict(comparison)
@@ -140,17 +140,17 @@ def test_other_comparisons_tell_nothing_of_scaling() -> None:
     assert find_scaling(scaled(two, baseline="mirrored gpu:0,gpu:1")) is None
     assert find_scaling(scaled(two, settings=[{}, {"threads": 1}])) is None  # several settings
     assert find_scaling(compare([])) is None
-    # An arm of one replica, too; other devices; the only other arm failed.
-    for arm, speeds in (
+    # A setup of one replica, too; other devices; the only other setup failed.
+    for setup, speeds in (
         ("one_device gpu:1", two),
         ("mirrored cpu:0,cpu:1,cpu:2", two),
         ("mirrored gpu:0,gpu:1", {1: 9.0}),
     ):
-        failure = Failure(setting={}, arm=arm, outcome="FAILED", reason="")
+        failure = Failure(setting={}, setup=setup, outcome="FAILED", reason="")
         assert find_scaling(scaled(speeds, failures=[failure])) is None
 
 
-def test_batches_may_differ_between_arms_only_where_that_is_compared() -> None:
+def test_batches_may_differ_between_setups_only_where_that_is_compared() -> None:
     weak = {1: 480.0, 2: 768.0}
     comparison = scaled(weak, is_weak=True, compared=())
     (row,) = comparison.rows
@@ -221,7 +221,7 @@ def test_json_and_csv_have_what_the_table_has() -> None:
     assert (scaling["kind"], scaling["batch_size"], scaling["shares_cores"]) == ("weak", 48, False)
     point, unknown = scaling["points"][1], {"state_bytes", "transfer_share", "waiting_share"}
     assert {name for name, value in point.items() if value is None} == unknown
-    place = {"num_devices": 2, "mode": "data", "num_replicas": 2, "arm": "mirrored gpu:0,gpu:1"}
+    place = {"num_devices": 2, "mode": "data", "num_replicas": 2, "setup": "mirrored gpu:0,gpu:1"}
     figures = {"samples_per_second": 768.0, "expected_speedup": 2, "step_seconds": 0.125, "ideal_step_seconds": 0.1}
     figures |= {"global_batch_size": 96, "per_replica_batch_size": 48, "lost_seconds": 0.025, "input_share": 0.25}
     figures |= {"exchanged_bytes": 2**20}
@@ -236,7 +236,7 @@ def test_json_and_csv_have_what_the_table_has() -> None:
 
 
 def test_the_plot_holds_the_ideal_and_the_measured_speed_up() -> None:
-    failure = Failure(setting={}, arm="mirrored gpu:0,gpu:1,gpu:2", outcome="FAILED", reason="")
+    failure = Failure(setting={}, setup="mirrored gpu:0,gpu:1,gpu:2", outcome="FAILED", reason="")
     (plot,) = comparison_plots(scaled(STRONG, failures=[failure]))
     assert plot.name == "scaling.png"
     assert plot.title.splitlines()[1] == "Strong scaling: 96 samples per step in total"
@@ -253,11 +253,11 @@ def test_the_report_has_the_table_and_says_which_scaling_it_is() -> None:
     assert '<td class="faster" data-name="speed-up">1.60x [1.60, 1.60] +</td>' in shown
 
 
-def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_an_arm() -> None:
-    plan = build_plan(variations=(), arms=replica_arms("cpu", (1, 2, 4)), per_replica_batch_size=16)
-    sizes = [resolve_recipe(plan, {}, arm).training.global_batch_size for arm in plan.arms]
+def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_a_setup() -> None:
+    plan = build_plan(variations=(), setups=replica_setups("cpu", (1, 2, 4)), per_replica_batch_size=16)
+    sizes = [resolve_recipe(plan, {}, setup).training.global_batch_size for setup in plan.setups]
     assert sizes == [16, 32, 64]
-    assert find_scaling_arms(plan) == ("cpu", (1, 2, 4), ("data",))
-    assert find_scaling_arms(build_plan()) is None  # batch sizes are varied
-    assert find_scaling_arms(build_plan(variations=(), arms=replica_arms("cpu", (1, 2))[::-1])) is None
-    assert find_scaling_arms(build_plan(variations=(), arms=replica_arms("cpu", (2,)))) is None
+    assert find_scaling_setups(plan) == ("cpu", (1, 2, 4), ("data",))
+    assert find_scaling_setups(build_plan()) is None  # batch sizes are varied
+    assert find_scaling_setups(build_plan(variations=(), setups=replica_setups("cpu", (1, 2))[::-1])) is None
+    assert find_scaling_setups(build_plan(variations=(), setups=replica_setups("cpu", (2,)))) is None

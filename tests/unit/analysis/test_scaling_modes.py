@@ -11,8 +11,8 @@ from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.references import find_published_speedups
 from tfbench.analysis.comparison.scaling import Place, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
-from tfbench.records.scaling import Mode, find_scaling_arms, replica_arms
-from tfbench.records.sweep import Arm, resolve_recipe
+from tfbench.records.scaling import Mode, find_scaling_setups, replica_setups
+from tfbench.records.sweep import Setup, resolve_recipe
 from tfbench.report.comparison.comparison import comparison_document
 from tfbench.report.comparison.plots import comparison_plots
 from tfbench.report.comparison.scaling import scaling_table
@@ -33,14 +33,14 @@ def by_modes(
     """Compares modes on two and four devices with one, of 96 samples a step."""
     values = [speeds["alone"], *(speeds[mode][place] for place in (0, 1) for mode in MODES)]
     briefs = []
-    for arm, speed in zip(replica_arms(kind, (1, 2, 4), MODES, "jax"), values, strict=True):
-        replicas = 1 if arm.strategy == "model" else len(arm.devices)
+    for setup, speed in zip(replica_setups(kind, (1, 2, 4), MODES, "jax"), values, strict=True):
+        replicas = 1 if setup.strategy == "model" else len(setup.devices)
         metrics = {"num_replicas": replicas, "input_headroom": 4.0}
-        if arm.strategy in MOVED:
-            moved = MOVED[arm.strategy] * MEBIBYTE
+        if setup.strategy in MOVED:
+            moved = MOVED[setup.strategy] * MEBIBYTE
             metrics |= {"collective_bytes_per_step": moved, "state_bytes_per_device": 2**24, "transfer_share": 0.2}
         for number, factor in enumerate(drift, 1):
-            own = {"arm": arm, "batch": 96, "round_number": number, "settings": {"training.backend": "jax"}}
+            own = {"setup": setup, "batch": 96, "round_number": number, "settings": {"training.backend": "jax"}}
             brief = build_brief(speed * factor, parameters=2**21, **own)
             briefs.append(dataclasses.replace(brief, metrics=brief.metrics | metrics))
     return compare(briefs, **{"keys": [], "settings": [{}], "compared": ("backend",)} | options)
@@ -89,7 +89,9 @@ def test_modes_that_share_cores_are_no_statement_about_hardware() -> None:
 
 
 def test_a_mode_without_a_speed_is_missing_at_its_number() -> None:
-    failure = Failure(setting={}, arm="model gpu:0,gpu:1,gpu:2 backend=jax", outcome="FAILED", reason="does not divide")
+    failure = Failure(
+        setting={}, setup="model gpu:0,gpu:1,gpu:2 backend=jax", outcome="FAILED", reason="does not divide"
+    )
     found = find_scaling(by_modes(failures=[failure]))
     assert found is not None
     assert list(found.missing) == [Place(3, "model")]
@@ -113,19 +115,21 @@ def test_published_times_of_one_source_give_its_speed_ups() -> None:
     assert [(one.num_devices, round(one.speedup, 2)) for one in found] == [(2, 1.95), (8, 6.25)]
 
 
-def test_a_plan_of_modes_is_known_by_its_arms_and_keeps_layouts_from_those_that_cut_nothing() -> None:
-    arms = [
-        dataclasses.replace(arm, values=(("training.backend", "jax"),))
-        for arm in replica_arms("cpu", (1, 2), MODES, "jax")
+def test_a_plan_of_modes_is_known_by_its_setups_and_keeps_layouts_from_those_that_cut_nothing() -> None:
+    setups = [
+        dataclasses.replace(setup, values=(("training.backend", "jax"),))
+        for setup in replica_setups("cpu", (1, 2), MODES, "jax")
     ]
-    plan = build_plan(variations=(), arms=tuple(arms))
-    assert [arm.strategy for arm in arms] == ["default", "mirrored", "model", "hybrid"]
-    assert find_scaling_arms(plan) == ("cpu", (1, 2), MODES)
+    plan = build_plan(variations=(), setups=tuple(setups))
+    assert [setup.strategy for setup in setups] == ["default", "mirrored", "model", "hybrid"]
+    assert find_scaling_setups(plan) == ("cpu", (1, 2), MODES)
     assert (
-        find_scaling_arms(build_plan(variations=(), arms=(*arms[:2], Arm(strategy="other", devices=("cpu:0",)))))
+        find_scaling_setups(
+            build_plan(variations=(), setups=(*setups[:2], Setup(strategy="other", devices=("cpu:0",))))
+        )
         is None
     )
     rule = {"variables": "*/kernel", "split": "model", "axis": 1}
     plan.tables["distribution"] |= {"strategy": "model", "layout": [rule]}
-    layouts = [len(resolve_recipe(plan, {}, arm).distribution.layout) for arm in arms]
+    layouts = [len(resolve_recipe(plan, {}, setup).distribution.layout) for setup in setups]
     assert layouts == [0, 0, 1, 1]

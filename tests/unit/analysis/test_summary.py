@@ -21,7 +21,7 @@ from tfbench.analysis.run.spans import (
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import METRICS
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources
-from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
+from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
 from tfbench.records.run import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
 from tfbench.records.spread import Collective, ExchangeCheck, Spread, StepParts
 from tfbench.report.run.sections import run_sections
@@ -36,7 +36,7 @@ from tfbench.tracking.fields import epoch_metrics
 #
 # 5000 operations in training are 5000 * 480 = 2.4e6 a second. The peak is the better of 8e6 / 2 = 4e6 and 9e6 / 3,
 # of which these are 0.6. Ten batches of 128 in 2.5 s: 512 a second.
-LEDGER = {
+BREAKDOWN = {
     "startup": 4.0,
     "data": 1.0,
     "model": 1.5,
@@ -111,12 +111,12 @@ FIGURES = {
     "cost/epoch": 0.036,
     "cost/to_accuracy": 0.05,
     # 20 s in all; the entries add up to 18.5, half a second from the last record to the end, one second in between.
-    **{f"ledger/{name}_seconds": seconds for name, seconds in LEDGER.items()},
-    "ledger/replica_check_seconds": 0.0,
-    "ledger/evaluation_seconds": 0.0,
-    "ledger/teardown_seconds": 0.5,
-    "ledger/unaccounted_seconds": 1.0,
-    "ledger/wall_seconds": 20.0,
+    **{f"breakdown/{name}_seconds": seconds for name, seconds in BREAKDOWN.items()},
+    "breakdown/replica_check_seconds": 0.0,
+    "breakdown/evaluation_seconds": 0.0,
+    "breakdown/teardown_seconds": 0.5,
+    "breakdown/unaccounted_seconds": 1.0,
+    "breakdown/wall_seconds": 20.0,
 }
 OF_LAST_EPOCH = (
     *("epoch_seconds", "validation_seconds", "elapsed_seconds", "loss", "accuracy", "val_loss", "val_accuracy"),
@@ -208,7 +208,7 @@ def build_measured_run() -> RunResult:
             PeakCheck(size=100, precision="float32", num_rounds=3, flops=8_000_000, seconds=2.0),
             PeakCheck(size=100, precision="float32", num_rounds=3, flops=9_000_000, seconds=3.0),
         ),
-        ledger=LedgerRecord(entries=LEDGER, elapsed_seconds=19.5),
+        breakdown=BreakdownRecord(entries=BREAKDOWN, elapsed_seconds=19.5),
         exit=RunExit(status="FINISHED", worker_seconds=20.0),
     )
 
@@ -251,18 +251,18 @@ def test_utilization_does_not_exist_above_the_peak() -> None:
 
 def test_what_a_run_did_not_check_is_not_missing() -> None:
     summary = summarize_run(build_result())
-    words = ("flops", "input", "ledger", "gpu", "memory_before", "cost", "joule")
+    words = ("flops", "input", "breakdown", "gpu", "memory_before", "cost", "joule")
     assert not [name for name in summary.metrics if any(word in name for word in words)]
-    assert summary.cautions == ()
+    assert summary.warnings == ()
 
 
 def test_the_time_after_the_last_sign_of_a_killed_process_is_not_accounted_for() -> None:
     result = dataclasses.replace(build_measured_run(), stage="training")
     metrics = summarize_run(result).metrics
-    assert metrics["ledger/teardown_seconds"] == 0.0
-    assert metrics["ledger/unaccounted_seconds"] == pytest.approx(1.5)
+    assert metrics["breakdown/teardown_seconds"] == 0.0
+    assert metrics["breakdown/unaccounted_seconds"] == pytest.approx(1.5)
     recovered = dataclasses.replace(result, exit=RunExit(status="KILLED"))
-    assert summarize_run(recovered).metrics["ledger/wall_seconds"] == 19.5
+    assert summarize_run(recovered).metrics["breakdown/wall_seconds"] == 19.5
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_epoch_times_are_of_whole_epochs(times: list[tuple[int, float]], seconds
     summary = summarize_run(build_result(epochs=tuple(epochs)))
     assert summary.metrics["epoch_seconds"] == seconds
     assert summary.metrics["validation_seconds"] == (seconds and pytest.approx(seconds / 10))
-    assert ("epoch_seconds" in "".join(summary.cautions)) == (seconds is None)
+    assert ("epoch_seconds" in "".join(summary.warnings)) == (seconds is None)
 
 
 def test_what_a_limited_run_cannot_have_is_not_called_missing() -> None:
@@ -289,8 +289,8 @@ def test_what_a_limited_run_cannot_have_is_not_called_missing() -> None:
     epoch = build_epoch(num_steps=7, val_loss=None, val_accuracy=None, validation_seconds=None)
     summary = summarize_run(build_result(request=build_request(recipe=recipe), epochs=(epoch,)))
     assert summary.metrics["epoch_seconds"] is summary.metrics["val_accuracy"] is None
-    (caution,) = summary.cautions
-    assert caution.startswith("Limited to 20 steps after the warm-up")
+    (warning,) = summary.warnings
+    assert warning.startswith("Limited to 20 steps after the warm-up")
 
 
 def test_a_regression_has_no_accuracies() -> None:
@@ -300,7 +300,7 @@ def test_a_regression_has_no_accuracies() -> None:
     epoch = build_epoch(num_steps=20, accuracy=None, val_accuracy=None)
     summary = summarize_run(build_result(request=build_request(recipe=recipe), epochs=(epoch,)))
     assert not [name for name in summary.metrics if "accuracy" in name]
-    assert summary.cautions == ()
+    assert summary.warnings == ()
 
 
 def test_the_metrics_of_a_network_of_its_own_have_their_own_names_everywhere() -> None:
@@ -315,7 +315,7 @@ def test_the_metrics_of_a_network_of_its_own_have_their_own_names_everywhere() -
     assert (tracked["val_top2"], tracked["f1_0_5"], tracked["loss"]) == (0.5, 0.75, 0.5)
 
 
-def test_a_run_that_never_got_ready_has_sizes_of_its_recipe_and_one_caution() -> None:
+def test_a_run_that_never_got_ready_has_sizes_of_its_recipe_and_one_warning() -> None:
     result = RunResult(
         request=build_request(recipe=build_recipe(dataset={"data": "real"})),
         exit=RunExit(status="FAILED", reason="no GPU"),
@@ -323,15 +323,15 @@ def test_a_run_that_never_got_ready_has_sizes_of_its_recipe_and_one_caution() ->
     summary = summarize_run(result)
     existing = {name: value for name, value in summary.metrics.items() if value is not None}
     assert existing == {"steady_steps": 0, "steady_seconds": 0.0, "global_batch_size": 32}
-    assert summary.cautions == ("No training step was measured: there is no speed, loss or accuracy.",)
+    assert summary.warnings == ("No training step was measured: there is no speed, loss or accuracy.",)
 
 
-def test_what_is_missing_is_none_and_named_in_a_caution() -> None:
+def test_what_is_missing_is_none_and_named_in_a_warning() -> None:
     result = build_result(epochs=(build_epoch(num_steps=20, val_loss=None, val_accuracy=None),), usage=None)
     summary = summarize_run(result)
     missing = {name for name, value in summary.metrics.items() if value is None}
     assert missing == {"val_loss", "val_accuracy", "best_val_accuracy", "peak_memory_bytes"}
-    assert all(name in summary.cautions[-1] for name in missing)
+    assert all(name in summary.warnings[-1] for name in missing)
 
 
 def test_what_is_not_finite_is_none() -> None:
@@ -345,7 +345,7 @@ def test_times_of_a_resumed_run_are_those_of_its_own_epochs() -> None:
         build_epoch(epoch=n, num_steps=20, epoch_seconds=seconds, inference_seconds=1.0)
         for n, seconds in ((4, 8.0), (5, 2.0), (6, 2.0))  # the first one with tracing
     )
-    resume = ResumePoint(run_id="b" * 12, snapshot="epoch_000003.npz", epochs=before)
+    resume = ResumePoint(run_id="b" * 12, checkpoint="epoch_000003.npz", epochs=before)
     result = build_result(request=build_request(resume=resume), epochs=(*before, *own))
     metrics = summarize_run(result).metrics
     assert metrics["epoch_seconds"] == 2.0

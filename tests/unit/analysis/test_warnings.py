@@ -18,7 +18,7 @@ from builders import (
     build_span,
     build_usage,
 )
-from tfbench.analysis.run.checks import find_cautions, find_early_cautions, find_requested_cautions, find_speed_cautions
+from tfbench.analysis.run.checks import find_early_warnings, find_requested_warnings, find_speed_warnings, find_warnings
 from tfbench.analysis.run.evidence import Evidence
 from tfbench.analysis.run.machine_warnings import MACHINE
 from tfbench.analysis.run.speed_warnings import SPEED
@@ -329,7 +329,7 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     "other_purpose": ([asked(recipe={"not_meant_for": ["cpu"]})], [asked(recipe={"not_meant_for": ["gpu"]})]),
     "synthetic_data": ([run(dataset=SYNTHETIC)], []),
     "limited": ([asked(measurement={"steps": 200, "seconds": 2.5}), learned(0.1, measurement={"steps": 5})], []),
-    "left_out": ([], [asked(output={"snapshot_every_epochs": 1, "num_predictions": 16})]),
+    "left_out": ([], [asked(output={"checkpoint_every_epochs": 1, "num_predictions": 16})]),
 }
 
 
@@ -345,7 +345,7 @@ def test_a_warning_holds_where_it_should_and_not_near_it(name: str) -> None:
 
 
 def test_the_texts_of_all_warnings(golden: Callable[[str, str], None]) -> None:
-    texts = [f"{name}\n{find_cautions(having[0])[0]}\n" for name, (having, _) in CASES.items() if having]
+    texts = [f"{name}\n{find_warnings(having[0])[0]}\n" for name, (having, _) in CASES.items() if having]
     golden("warnings.txt", "\n".join(texts))
 
 
@@ -354,9 +354,9 @@ def test_a_sound_run_needs_no_warning_nor_does_one_of_an_old_journal() -> None:
         num_parameters=1000, num_trainable_parameters=1000, flops_per_sample=2000, training_flops_per_sample=6000
     )
     checks = {"input_check": InputCheck(num_batches=100, seconds=1.0), "peak_checks": (peak(9e6),)}
-    assert find_cautions(run()) == find_cautions(run(model=known, **checks)) == ()
-    assert find_cautions(seen(*[GpuState(temperature_celsius=60.0)] * 9)) == ()
-    assert find_cautions(run(usage=None, environment=None, settings=None, model=None, placement=None)) == ()
+    assert find_warnings(run()) == find_warnings(run(model=known, **checks)) == ()
+    assert find_warnings(seen(*[GpuState(temperature_celsius=60.0)] * 9)) == ()
+    assert find_warnings(run(usage=None, environment=None, settings=None, model=None, placement=None)) == ()
 
 
 def test_noise_alone_seldom_drifts() -> None:
@@ -375,18 +375,18 @@ def test_what_speaks_against_the_speed_comes_first_and_what_was_asked_for_last()
         request=build_request(recipe=recipe),
         epochs=(build_epoch(loss=None),),
     )
-    cautions = find_cautions(result)
+    warnings = find_warnings(result)
     assert names(result) == ["swapping", "shared_cores", "loss_not_finite", "synthetic_data", "limited", "left_out"]
-    assert (cautions[1], cautions[4]) == ("another run was measuring", "no GPU found")
-    assert find_speed_cautions(result) == cautions[:2]
-    assert find_requested_cautions(result) == cautions[-4:]
+    assert (warnings[1], warnings[4]) == ("another run was measuring", "no GPU found")
+    assert find_speed_warnings(result) == warnings[:2]
+    assert find_requested_warnings(result) == warnings[-4:]
 
 
 def test_a_device_that_is_not_used_or_not_meant_is_known_before_training() -> None:
     recipe = build_recipe(recipe={"not_meant_for": ["cpu"]})
     placement = build_placement(unused_gpu="no driver")
     under_way = build_result(request=build_request(recipe=recipe), placement=placement, spans=(), epochs=(), exit=None)
-    first, second = find_early_cautions(under_way)
+    first, second = find_early_warnings(under_way)
     assert first == "no driver" and second.startswith("This recipe is not meant for cpu: ")
 
 

@@ -1,4 +1,4 @@
-"""The back end of a process, and what is asked of it before its framework is there."""
+"""The backend of a process, and what is asked of it before its framework is there."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 from tfbench import backends
 
 
-def test_the_back_end_of_a_process_is_the_one_that_keras_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_backend_of_a_process_is_the_one_that_keras_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     for chosen in ("tensorflow", ""):
         monkeypatch.setenv("KERAS_BACKEND", chosen)
         assert backends.current() is backends.load("tensorflow")
@@ -16,7 +16,7 @@ def test_the_back_end_of_a_process_is_the_one_that_keras_takes(monkeypatch: pyte
     assert backends.current().name == "tensorflow"
 
 
-def test_loading_a_back_end_imports_no_framework() -> None:
+def test_loading_a_backend_imports_no_framework() -> None:
     code = "import sys; from tfbench import backends; backends.load('tensorflow'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
     assert {"tensorflow", "keras"} & set(loaded.split()) == set()

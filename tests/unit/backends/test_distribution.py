@@ -28,7 +28,7 @@ def _restore_visible_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Strategy, devices, what else is asked for, and what is said.
-REFUSED: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
+REJECTED: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
     ("mirrored", ("tpu:0",), {}, "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'tpu:0'."),
     ("mirrored", ("cpu:-1",), {}, "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'cpu:-1'."),
     ("mirrored", ("cpu:64",), {}, "devices: cpu:0 to cpu:63. Received: 'cpu:64'."),
@@ -54,8 +54,8 @@ REFUSED: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("strategy", "devices", "options", "message"), REFUSED)
-def test_refuses_what_devices_cannot_do(
+@pytest.mark.parametrize(("strategy", "devices", "options", "message"), REJECTED)
+def test_rejects_what_devices_cannot_do(
     strategy: str, devices: tuple[str, ...], options: dict[str, Any], message: str
 ) -> None:
     values = dict(options)

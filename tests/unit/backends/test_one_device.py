@@ -1,4 +1,4 @@
-"""JAX and PyTorch as back ends, in a process that trains with one of them: `KERAS_BACKEND=jax pytest FILE`."""
+"""JAX and PyTorch as backends, in a process that trains with one of them: `KERAS_BACKEND=jax pytest FILE`."""
 
 import dataclasses
 import functools
@@ -27,8 +27,8 @@ from tfbench.records.journal import Journal
 from tfbench.records.machine import Gpu
 from tfbench.records.run import StepSpan
 from tfbench.worker import prepared
+from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.compiled_model import build_compiled_model
-from tfbench.worker.ledger import Ledger
 from tfbench.worker.recorder import FitReadings, build_callbacks
 from tfbench.worker.span_clock import SpanClock
 
@@ -55,17 +55,17 @@ def batches() -> Any:
 @pytest.mark.parametrize("steps_per_execution", [1, 3] if NAME == "jax" else [1])
 def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int) -> None:
     spans: list[StepSpan] = []
-    ledger = Ledger(time.perf_counter_ns())
+    breakdown = Breakdown(time.perf_counter_ns())
     model = build_slow_model(jit_compile=NAME == "jax", steps_per_execution=steps_per_execution)
     clock = SpanClock(
         MeasurementConfig(warmup_steps=3, clock="step"),
         synchronize=backends.current().synchronize,
         on_span=spans.append,
-        ledger=ledger,
+        breakdown=breakdown,
     )
     readings = FitReadings(
         clock=clock,
-        ledger=ledger,
+        breakdown=breakdown,
         model=model,
         steps_per_epoch=9,
         global_batch_size=BATCH,
@@ -80,7 +80,7 @@ def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int) -> None:
 
 
 def show_gpus(monkeypatch: pytest.MonkeyPatch, seen: str | None) -> None:
-    """Sets CUDA_VISIBLE_DEVICES, or takes it away; what back ends set of these variables is put back after the test."""
+    """Sets CUDA_VISIBLE_DEVICES, or takes it away; what backends set of these variables is put back after the test."""
     for variable, value in (("CUDA_VISIBLE_DEVICES", seen or ""), ("JAX_PLATFORMS", "")):
         monkeypatch.setenv(variable, value)
     if seen is None:
@@ -210,7 +210,7 @@ def test_variables_are_those_that_the_run_was_started_with_and_none_that_a_frame
     spec = dataclasses.replace(first_steps.describe(recipe), train_samples=200, validation_samples=8)
     monkeypatch.setattr(prepared, "load_data", lambda *_, **__: generate_splits(spec, seed=0))
     journal = Journal(tmp_path / "run.jsonl")
-    prepared.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), lambda: None)
+    prepared.prepare(build_request(recipe=recipe), journal, Breakdown(time.perf_counter_ns()), lambda: None)
     journal.close()
     assert os.environ["CUDA_MODULE_LOADING"] == "LAZY"
     records = [json.loads(line) for line in journal.path.read_text(encoding="utf-8").splitlines()]

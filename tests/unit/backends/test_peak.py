@@ -13,7 +13,7 @@ from tfbench.backends import peak
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.backend import BACKEND
 from tfbench.records.journal import Replay, request_fields
-from tfbench.records.lines import Follower
+from tfbench.records.json_lines import Follower
 from tfbench.records.machine import InputCheck, PeakCheck
 from tfbench.records.run import ModelSummary, RunResult
 from tfbench.worker import limit_checks

@@ -1,6 +1,6 @@
 """Training from samples on the device: the same steps, in the same order, as batches from the host.
 
-In a process that trains with one back end: `KERAS_BACKEND=jax pytest FILE`.
+In a process that trains with one backend: `KERAS_BACKEND=jax pytest FILE`.
 """
 
 import dataclasses
@@ -169,7 +169,7 @@ def test_what_a_step_of_ones_own_tells_besides_is_that_of_the_last_one(splits: S
 
 
 @pytest.mark.parametrize("changes", [{"stored_shape": (7, 7, 1)}, {"mirrors": True}, {"read": lambda row: row}])
-def test_samples_that_are_read_or_cut_anew_in_every_epoch_are_refused(changes: dict[str, Any]) -> None:
+def test_samples_that_are_read_or_cut_anew_in_every_epoch_are_rejected(changes: dict[str, Any]) -> None:
     training, read = configure(), changes.get("read")
     splits = generate_splits(DatasetSpec(**SPEC | ({} if read else changes)), seed=2)
     splits = dataclasses.replace(splits, train=dataclasses.replace(splits.train, read=read))
@@ -192,7 +192,7 @@ def no_memory() -> Exception:
     return tf.errors.InternalError(None, None, "Failed copying input tensor: Dst tensor is not initialized.")
 
 
-def test_samples_that_do_not_fit_are_refused_with_their_size(splits: Splits) -> None:
+def test_samples_that_do_not_fit_are_rejected_with_their_size(splits: Splits) -> None:
     told = r"^training\.data_on_device: the training samples, 0\.0 GiB, do not fit on cpu:0"
     for error, kind, message in ((no_memory(), DeviceError, told), (ValueError("gone"), ValueError, "^gone$")):
         with pytest.raises(kind, match=message), too_many_named(splits.train, place(configure())):

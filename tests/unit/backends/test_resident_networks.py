@@ -159,6 +159,6 @@ class OwnFunction(keras.Model):  # type: ignore[misc]  # Keras has no types
     ("kind", "problem"),
     [(OwnFit, r"fit\(\) of its own"), (OwnFunction, r"make_train_function\(\) of its own and run_eagerly = True")],
 )
-def test_a_network_whose_loop_of_steps_is_its_own_is_refused(kind: type[Any], problem: str) -> None:
+def test_a_network_whose_loop_of_steps_is_its_own_is_rejected(kind: type[Any], problem: str) -> None:
     with pytest.raises(RecipeError, match=rf"^training.data_on_device: needs .* It has a {problem}\. Set it to false"):
         require_plain_fit(build_own(kind)(configure()))

@@ -1,7 +1,7 @@
-"""The batches of a training are those that they have always been, bit for bit, whatever back end makes them.
+"""The batches of a training are those that they have always been, bit for bit, whatever backend makes them.
 
 The digests of what is not shuffled or cropped were recorded with the pipeline of the first releases, which gathered
-sample by sample; the others when orders and crops became the same for every back end.
+sample by sample; the others when orders and crops became the same for every backend.
 """
 
 import hashlib

@@ -77,7 +77,7 @@ def test_without_brackets_operations_have_their_own_names() -> None:
 
 @pytest.mark.skipif(os.environ.get("KERAS_BACKEND") != "torch", reason="of PyTorch's profiler")
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
-def test_a_trace_that_tells_nothing_of_the_gpu_in_use_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_that_tells_nothing_of_the_gpu_in_use_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     assert not trace(lambda: torch.ones(2).sum()).on_device

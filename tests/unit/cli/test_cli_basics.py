@@ -16,7 +16,7 @@ import pytest
 from builders import build_epoch, build_result
 from journals import write_journal
 from tfbench import api
-from tfbench.analysis.run.checks import find_requested_cautions
+from tfbench.analysis.run.checks import find_requested_warnings
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import DeviceError
 from tfbench.machine import devices, energy
@@ -147,15 +147,15 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
             raise DeviceError("gpu:1: is busy.")
         left_out = options["overrides"]["distribution.strategy"] == "mirrored"
         result = build_result(epochs=(build_epoch(loss=1.2 if left_out else 1.0),))
-        cautions = (*find_requested_cautions(result), *(["drifting: too warm."] if devices == "gpu:0" else []))
-        summary = dataclasses.replace(summarize_run(result), cautions=cautions)
+        warnings = (*find_requested_warnings(result), *(["drifting: too warm."] if devices == "gpu:0" else []))
+        summary = dataclasses.replace(summarize_run(result), warnings=warnings)
         return Run(result=result, summary=summary, tracked=None, journal=Path(store))
 
     monkeypatch.setattr(api, "run", train)
     done = tfbench("devices", "--check")
     assert (done.exit_code, done.stderr) == (1, "")
     document = json.loads(tfbench("devices", "--check", "--format", "json").stdout)
-    assert [(one["device"], one["cautions"], one["problem"]) for one in document["checks"]] == [
+    assert [(one["device"], one["warnings"], one["problem"]) for one in document["checks"]] == [
         ("cpu:0", [], ""),
         ("gpu:0", ["drifting: too warm."], ""),
         ("gpu:1", [], "gpu:1: is busy."),

@@ -11,7 +11,7 @@ import pytest
 from builders import build_environment
 from journals import make_database, write_journal
 from searches import PlantedRuns
-from sweeps import build_cell_result
+from sweeps import build_planned_result
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
 from tfbench.sweeps.tasks import find_task
@@ -20,7 +20,7 @@ Cli = Callable[..., Any]
 KEY = "training.global_batch_size"
 SWEEP = (
     *("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", "--repeats", "2"),
-    *("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1"),
+    *("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1"),
 )
 
 
@@ -34,7 +34,7 @@ def planned(tfbench: Cli, in_tmp_path: Path) -> str:
 
 
 def test_a_plan_is_written_and_nothing_is_measured(tfbench: Cli, in_tmp_path: Path) -> None:
-    done = tfbench(*SWEEP, "--arm", "default cpu:0 @a100", "--plan", "plan.json")
+    done = tfbench(*SWEEP, "--setup", "default cpu:0 @a100", "--plan", "plan.json")
     assert (done.exit_code, "  on a100: 1,2\n" in done.stdout) == (0, True)
     assert Store(Path("mlruns")).run_ids() == []
     document = json.loads(tfbench(*SWEEP, "--plan", "other.json", "--format", "json").stdout)
@@ -85,10 +85,10 @@ def test_what_came_of_tasks_is_imported_and_shown(
 ) -> None:
     home, there = Store(Path("mlruns")), Store(Path("nodes"))
     plan, _ = read_sweep(home, planned)
-    for cell in find_task(plan, 0).cells:
-        write_journal(there, build_cell_result(plan, cell, 100.0, environment=build_environment(hostname="one")))
-    cell = find_task(plan, 1).cells[0]
-    write_journal(there, build_cell_result(plan, cell, 100.0), without=("exit",))  # it is still made
+    for each in find_task(plan, 0).runs:
+        write_journal(there, build_planned_result(plan, each, 100.0, environment=build_environment(hostname="one")))
+    each = find_task(plan, 1).runs[0]
+    write_journal(there, build_planned_result(plan, each, 100.0), without=("exit",))  # it is still made
     make_database(home)
     done = tfbench("import", *map(str, there.journals.glob("*.jsonl")))
     assert done.exit_code == 0, done.stderr

@@ -44,7 +44,7 @@ def test_an_id_of_repeats_stands_for_its_runs_and_one_of_a_sweep_for_the_sweep(t
         tags = {"tfbench.group": "fade" if number else "", "tfbench.repeat": "1"}
         request = dataclasses.replace(result.request, run_id=f"{number}" * 32, tags=tags)
         write_journal(store, dataclasses.replace(result, request=request))
-    write_sweep(store, plan, lambda cell: 1000.0)
+    write_sweep(store, plan, lambda planned: 1000.0)
     document = json.loads(tfbench("compare", "fade", "--format", "json").stdout)
     (entry,) = [entry for row in document["rows"] for entry in row["entries"]]
     assert {run["id"] for run in entry["runs"]} == {"1" * 32, "2" * 32}
@@ -80,7 +80,7 @@ def test_runs_that_are_named_stand_side_by_side_whatever_their_recipes(tfbench: 
     assert document["recipes"] == ["first", "second"] and not {"first", "second"} & set(lines)
 
 
-def test_others_are_held_against_the_arm_that_was_measured_first(tfbench: Cli, in_tmp_path: Path) -> None:
+def test_others_are_held_against_the_setup_that_was_measured_first(tfbench: Cli, in_tmp_path: Path) -> None:
     store = Store(Path("mlruns"))
     for run_id, index, created in (("f" * 32, 0, 1.0), ("0" * 32, 3, 2.0)):  # one_device, and mirrored
         result = build_sized_result(index)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from searches import ARMS, KEY, PlantedRuns
+from searches import KEY, SETUPS, PlantedRuns
 from tfbench.recipe.tables import to_tables
-from tfbench.records.sweep import list_cells
+from tfbench.records.sweep import list_planned_runs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 
@@ -17,8 +17,8 @@ Cli = Callable[..., Any]
 MakeRuns = Callable[..., PlantedRuns]
 TRUTH = 2000 / 3  # where the planted costs of both setups are equal
 RECIPE = ("mnist_mlp", "--data", "synthetic")
-SEARCH = ("crossover", *RECIPE, "--vary", f"{KEY}=1..4096", "--between", *ARMS, "--repeats", "2")
-AS_SWEEP = ("sweep", *RECIPE, "--vary", f"{KEY}=1..4096", "--arm", ARMS[0], "--arm", ARMS[1], "--repeats", "2")
+SEARCH = ("crossover", *RECIPE, "--vary", f"{KEY}=1..4096", "--between", *SETUPS, "--repeats", "2")
+AS_SWEEP = ("sweep", *RECIPE, "--vary", f"{KEY}=1..4096", "--setup", SETUPS[0], "--setup", SETUPS[1], "--repeats", "2")
 
 
 def read(done: Any, exit_code: int = 0) -> Any:
@@ -30,7 +30,7 @@ def test_the_planted_crossover_is_found(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
     found = read(tfbench(*SEARCH, "--format", "json"))
     (crossing,) = found["crossings"]
-    assert (found["key"], found["complete"], found["setups"]) == (KEY, True, list(ARMS))
+    assert (found["key"], found["complete"], found["setups"]) == (KEY, True, list(SETUPS))
     assert crossing["low"] <= TRUTH <= crossing["high"] and crossing["second_leads_above"]
     assert crossing["value"] == pytest.approx(TRUTH, rel=0.05)
     values = [point["value"] for point in found["points"]]
@@ -56,19 +56,19 @@ def test_the_text_begins_with_the_crossover(tfbench: Cli, fake: MakeRuns) -> Non
     fake()
     done = tfbench(*SEARCH)
     assert (done.exit_code, done.stderr) == (0, "")
-    assert f"{ARMS[1]} overtakes {ARMS[0]} at global_batch_size 6" in done.stdout
+    assert f"{SETUPS[1]} overtakes {SETUPS[0]} at global_batch_size 6" in done.stdout
     assert "  refine      up to 10 more where the faster setup changes" in done.stdout.splitlines()
 
 
 def test_values_may_be_listed_and_all_items_of_a_list_are_set(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
     vary = ("--vary", "model.hidden_units=16..64", "--repeats", "2")
-    found = read(tfbench("crossover", *RECIPE, *vary, "--between", *ARMS, "--format", "json"))
+    found = read(tfbench("crossover", *RECIPE, *vary, "--between", *SETUPS, "--format", "json"))
     assert [point["value"] for point in found["points"]] == [16, 23, 32, 45, 64]
     sizes = [tuple(to_tables(request.recipe)["model"]["hidden_units"]) for request in runs.requests]
     assert set(sizes) == {(value, value) for value in (16, 23, 32, 45, 64)}
     vary = ("--vary", f"{KEY}=256,1024", "--refine", "1")
-    found = read(tfbench("crossover", *RECIPE, *vary, "--between", *ARMS, "--format", "json"))
+    found = read(tfbench("crossover", *RECIPE, *vary, "--between", *SETUPS, "--format", "json"))
     assert [point["value"] for point in found["points"]] == [256, 512, 1024]
 
 
@@ -76,7 +76,7 @@ def test_a_size_that_fails_bounds_the_range(tfbench: Cli, fake: MakeRuns) -> Non
     fake(lambda batch, strategy: "FAILED" if batch > 900 and strategy == "mirrored" else None)
     found = read(tfbench(*SEARCH, "--format", "json"))
     assert 800 < found["largest_fit"] <= 900 < min(failure["value"] for failure in found["failures"])
-    assert found["failures"][0]["reason"] == f"{ARMS[1]}: FAILED: out of memory"
+    assert found["failures"][0]["reason"] == f"{SETUPS[1]}: FAILED: out of memory"
     assert len(found["crossings"]) == 1
 
 
@@ -100,7 +100,7 @@ def test_one_that_was_stopped_is_resumed_to_the_same_end(
     assert not stopped["complete"]
     store = Store(Path("mlruns"))
     plan, results = read_sweep(store, stopped["id"])
-    assert len(results) == num_made - 1 < len(list_cells(plan))
+    assert len(results) == num_made - 1 < len(list_planned_runs(plan))
     swept = read(tfbench("sweep", "--resume", "@last", "--format", "json"))
     assert (swept["num_left"], swept["num_failed"]) == (0, 0)
     assert [row["global_batch_size"] for row in swept["rows"]] == [point["value"] for point in whole["points"]]

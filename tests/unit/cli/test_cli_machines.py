@@ -11,10 +11,10 @@ import pytest
 import tfbench as from_python
 from builders import build_environment
 from journals import write_journal
-from sweeps import TWO_ARMS, build_cell_result, build_plan, write_sweep
+from sweeps import TWO_SETUPS, build_plan, build_planned_result, write_sweep
 from tfbench.records.machine import Gpu
 from tfbench.records.settings import MachineSettings
-from tfbench.records.sweep import Arm, CellResult, list_cells
+from tfbench.records.sweep import PlannedRunResult, Setup, list_planned_runs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log
 
@@ -36,14 +36,14 @@ def settings(settings: Path) -> Path:
 
 @pytest.fixture
 def store(settings: Path) -> Store:
-    """Runs of one arm on two machines, one of them four times as fast, as they stand in a store after an import."""
-    store, plan = Store(Path("mlruns")), build_plan(arms=TWO_ARMS[:1], num_rounds=3)
+    """Runs of one setup on two machines, one of them four times as fast, as they stand in a store after an import."""
+    store, plan = Store(Path("mlruns")), build_plan(setups=TWO_SETUPS[:1], num_rounds=3)
     for place, (host, speed) in enumerate(SPEEDS.items()):
-        for cell in list_cells(plan):
-            result = build_cell_result(
-                plan, cell, speed * (1 + 0.01 * cell.round_number), environment=ENVIRONMENTS[host]
+        for planned in list_planned_runs(plan):
+            result = build_planned_result(
+                plan, planned, speed * (1 + 0.01 * planned.round_number), environment=ENVIRONMENTS[host]
             )
-            request = dataclasses.replace(result.request, run_id=f"{place}{cell.number:031x}")
+            request = dataclasses.replace(result.request, run_id=f"{place}{planned.number:031x}")
             write_journal(store, dataclasses.replace(result, request=request))
     return store
 
@@ -74,26 +74,26 @@ def test_the_report_has_a_section_of_machines(tfbench: Cli, store: Store) -> Non
     assert "<h2>Machines</h2>" in text and "0.36 USD" in text
 
 
-def test_a_sweep_whose_arms_name_machines_compares_these(tfbench: Cli, settings: Path) -> None:
-    arms = tuple(Arm(strategy="default", devices=("cpu:0",), machine=host) for host in SPEEDS)
-    store, plan = Store(Path("mlruns")), build_plan(arms=arms, num_rounds=3)
+def test_a_sweep_whose_setups_name_machines_compares_these(tfbench: Cli, settings: Path) -> None:
+    setups = tuple(Setup(strategy="default", devices=("cpu:0",), machine=host) for host in SPEEDS)
+    store, plan = Store(Path("mlruns")), build_plan(setups=setups, num_rounds=3)
     with new_log(store, plan) as log:
-        for cell in list_cells(plan):
-            host = arms[cell.arm].machine
-            speed = SPEEDS[host] * (1 + 0.01 * cell.round_number)
-            result = build_cell_result(plan, cell, speed, environment=ENVIRONMENTS[host])
+        for planned in list_planned_runs(plan):
+            host = setups[planned.setup].machine
+            speed = SPEEDS[host] * (1 + 0.01 * planned.round_number)
+            result = build_planned_result(plan, planned, speed, environment=ENVIRONMENTS[host])
             write_journal(store, result)
-            log.end(CellResult(cell=cell.number, outcome="FINISHED", run_id=result.request.run_id))
+            log.end(PlannedRunResult(number=planned.number, outcome="FINISHED", run_id=result.request.run_id))
     document = json.loads(tfbench("compare", "--sweep", "abc", "--format", "json").stdout)
     small = document["rows"][0]["entries"][1]
-    assert (small["arm"], small["machine"], small["unequal"]) == ("default cpu:0 @small", "small", [])
+    assert (small["setup"], small["machine"], small["unequal"]) == ("default cpu:0 @small", "small", [])
     assert small["speedup"]["judgement"] == "slower" and not small["speedup"]["is_paired"]
     assert document["verdict"][0].startswith("Fastest machine: big by default cpu:0 at both batch sizes")
-    assert any("keras" in caution for caution in document["machines"]["cautions"])
+    assert any("keras" in warning for warning in document["machines"]["warnings"])
 
 
 def test_a_sweep_of_one_machine_says_nothing_of_machines(tfbench: Cli, settings: Path) -> None:
     store = Store(Path("mlruns"))
-    write_sweep(store, build_plan(), lambda cell: 1000.0 * (1 + cell.arm) + cell.round_number)
+    write_sweep(store, build_plan(), lambda planned: 1000.0 * (1 + planned.setup) + planned.round_number)
     done = tfbench("compare", "--sweep", "abc")
     assert done.exit_code == 0 and "achine" not in done.stdout

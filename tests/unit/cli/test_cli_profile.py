@@ -1,4 +1,4 @@
-"""`tfbench profile`: which profiles it makes, what it shows of them, and what it refuses."""
+"""`tfbench profile`: which profiles it makes, what it shows of them, and what it rejects."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Profiles:
     def __init__(self) -> None:
         self.requests: list[RunRequest] = []
         self.limits: list[RunLimits] = []
-        self.refusals: dict[str, TfbenchError] = {}  # by kind
+        self.rejections: dict[str, TfbenchError] = {}  # by kind
         self.killed: set[str] = set()
         self.clock = SimpleNamespace(now=1e9, time=lambda: self.clock.now)
         self.ends: list[float] = []
@@ -42,8 +42,8 @@ class Profiles:
         self.requests.append(request)
         self.limits.append(limits)
         kind = self.kinds[-1]
-        if kind in self.refusals:
-            raise self.refusals[kind]
+        if kind in self.rejections:
+            raise self.rejections[kind]
         ended: dict[str, Any] = {"exit": KILLED, "stage": "timing in turns"} if kind in self.killed else {}
         result = build_profile_run(request, **ended)
         summary = summarize_run(result)
@@ -105,15 +105,15 @@ def test_json_is_one_document_with_null_for_what_was_not_asked_for(tfbench: Cli,
     assert "Bottleneck: " in done.stderr
 
 
-def test_a_refused_profile_is_an_error(tfbench: Cli, profiles: Profiles) -> None:
-    profiles.refusals["step"] = DeviceError("a profile is of the step of one replica.")
+def test_a_rejected_profile_is_an_error(tfbench: Cli, profiles: Profiles) -> None:
+    profiles.rejections["step"] = DeviceError("a profile is of the step of one replica.")
     done = profile(tfbench, "--trace", "--format", "json")
     assert (done.exit_code, profiles.kinds) == (2, ["step"])
     assert "a profile is of the step of one replica." in json.loads(done.stdout)["error"]["message"]
 
 
-def test_a_refusal_after_the_first_profile_costs_only_its_own(tfbench: Cli, profiles: Profiles) -> None:
-    profiles.refusals["trace"] = DeviceError("no profiler.")
+def test_a_rejection_after_the_first_profile_costs_only_its_own(tfbench: Cli, profiles: Profiles) -> None:
+    profiles.rejections["trace"] = DeviceError("no profiler.")
     done = profile(tfbench, "--trace", "--format", "json")
     assert (done.exit_code, profiles.kinds) == (1, ["step", "trace"])
     document = json.loads(done.stdout)

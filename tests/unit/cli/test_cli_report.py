@@ -9,12 +9,12 @@ import pytest
 
 from builders import build_environment
 from journals import build_sized_result, write_journal
-from sweeps import TWO_ARMS, build_plan, write_sweep
+from sweeps import TWO_SETUPS, build_plan, write_sweep
 from tfbench.analysis.run.curves import RunCurves
 from tfbench.cli import report
 from tfbench.errors import TrackingError
 from tfbench.records.run import TrackedRun
-from tfbench.records.sweep import Cell
+from tfbench.records.sweep import PlannedRun
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.store.tracking_state import TrackingState
@@ -23,7 +23,7 @@ from tfbench.sweeps.comparison import compare_stored, compare_sweep
 from tfbench.sweeps.report_contents import gather_contents
 
 Cli = Callable[..., Any]
-PLOTS = ["samples_per_second.png", "speedup.png", "ledger.png", "processed_samples.png"]
+PLOTS = ["samples_per_second.png", "speedup.png", "breakdown.png", "processed_samples.png"]
 
 
 class Tracker:
@@ -44,11 +44,11 @@ class Tracker:
         return TrackedRun(tracking_uri="sqlite:///x", experiment_id="1", run_id="f00")
 
 
-def speed_of(cell: Cell) -> float | str:
-    """The second arm is half as fast, and runs out of memory in the second setting."""
-    if cell.point == (1, 1):
+def speed_of(planned: PlannedRun) -> float | str:
+    """The second setup is half as fast, and runs out of memory in the second setting."""
+    if planned.configuration == (1, 1):
         return "out of memory: it took 9 GiB"
-    return (1000.0, 500.0)[cell.arm] * (1 + cell.round_number / 100)
+    return (1000.0, 500.0)[planned.setup] * (1 + planned.round_number / 100)
 
 
 @pytest.fixture
@@ -172,10 +172,10 @@ def test_the_curves_are_of_the_runs_of_median_speed_at_the_corners(
     monkeypatch.setattr(report_contents, "curve_plots", lambda runs, *rest, **options: drawn.extend(runs) or ())
     plan, results = read_sweep(store, "5eed")
     gather_contents(store, compare_sweep(store, plan, results), plan, created=1.0)
-    assert [(curves.setting, curves.arm) for curves in drawn] == [
-        ("global_batch_size=32", TWO_ARMS[0].label),
-        ("global_batch_size=32", TWO_ARMS[1].label),
-        ("global_batch_size=64", TWO_ARMS[0].label),
+    assert [(curves.setting, curves.setup) for curves in drawn] == [
+        ("global_batch_size=32", TWO_SETUPS[0].label),
+        ("global_batch_size=32", TWO_SETUPS[1].label),
+        ("global_batch_size=64", TWO_SETUPS[0].label),
     ]
     # Of two rounds the slower: a first step of 1 s, 1000 steps at 1010 samples/s, and a validation of 0.5 s.
     assert drawn[0].samples[-1] == (pytest.approx(1.5 + 32_000 / 1010), 32_032.0)
@@ -183,6 +183,6 @@ def test_the_curves_are_of_the_runs_of_median_speed_at_the_corners(
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_sweep_of_which_nothing_was_measured_makes_a_report(tfbench: Cli, in_tmp_path: Path) -> None:
-    write_sweep(Store(Path("mlruns")), build_plan(arms=TWO_ARMS[:1]), lambda cell: "timed out: it took longer")
+    write_sweep(Store(Path("mlruns")), build_plan(setups=TWO_SETUPS[:1]), lambda planned: "timed out: it took longer")
     assert tfbench("report", "--sweep", "@last").exit_code == 0
     assert "timed out" in Path("tfbench-report.html").read_text()

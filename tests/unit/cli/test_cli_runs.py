@@ -12,7 +12,7 @@ import pytest
 from journals import build_sized_result, hold, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench import api
-from tfbench.records.sweep import list_cells
+from tfbench.records.sweep import list_planned_runs
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -48,7 +48,7 @@ def store(in_tmp_path: Path) -> Store:
     write_run(store, 7, created=OLD + 7, tags={}, without=("exit", "finished"), at=hold)
     (store.journals / "8888.jsonl").write_text("nothing\n" * 3)
     plan = build_plan(num_rounds=1)
-    write_sweep(store, plan, lambda cell: "out of memory" if cell.number == 3 else 1000.0)
+    write_sweep(store, plan, lambda planned: "out of memory" if planned.number == 3 else 1000.0)
     return store
 
 
@@ -72,8 +72,8 @@ def test_what_one_command_made_is_one_entry(tfbench: Cli, store: Store) -> None:
         ("run", "1" * 32, 1, "FINISHED"),
         ("run", "8888", 1, "UNREADABLE"),
     ]
-    assert entries[0]["arms"] == [arm.label for arm in plan.arms]
-    assert (entries[0]["reason"], len(list_cells(plan))) == ("1 KILLED", 4)
+    assert entries[0]["setups"] == [setup.label for setup in plan.setups]
+    assert (entries[0]["reason"], len(list_planned_runs(plan))) == ("1 KILLED", 4)
     assert entries[4]["samples_per_second"] > 0 and entries[5]["created"] is None
     assert "does not begin with a request. `tfbench recover --drop 8888` moves" in entries[5]["reason"]
 
@@ -107,7 +107,7 @@ def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Sto
 
 def test_the_table_fits_the_terminal(tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(store, 9, created=OLD, tags={}, recipe="features4_hidden100_of_a_long_name")
-    for width, headings in ((120, "made kind id recipe result arms"), (80, "made kind id recipe result")):
+    for width, headings in ((120, "made kind id recipe result setups"), (80, "made kind id recipe result")):
         monkeypatch.setenv("COLUMNS", str(width))
         lines = tfbench("runs").stdout.splitlines()
         assert lines[0].split() == headings.split()

@@ -10,7 +10,7 @@ import pytest
 from searches import PlantedRuns
 from tfbench.errors import DeviceError
 from tfbench.machine import devices
-from tfbench.records.scaling import find_scaling_arms
+from tfbench.records.scaling import find_scaling_setups
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
@@ -35,14 +35,14 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(
     assert (done.exit_code, done.stderr, len(runs.requests)) == (0, "", 6)
     assert {request.recipe.training.global_batch_size for request in runs.requests} == {100}
     assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
-    assert [request.tags["tfbench.arm"] for request in runs.requests[:3]] == [
+    assert [request.tags["tfbench.setup"] for request in runs.requests[:3]] == [
         *["one_device gpu:0", "mirrored gpu:0,gpu:1"],
-        "mirrored gpu:0,gpu:1",  # the arms take turns at being first
+        "mirrored gpu:0,gpu:1",  # the setups take turns at being first
     ]
     again = tfbench("compare", "--sweep", "@last")
     assert again.exit_code == 0 and again.stdout in done.stdout
     plan = plan_of(runs)
-    assert (plan.per_replica_batch_size, find_scaling_arms(plan)) == (None, ("gpu", (1, 2), ("data",)))
+    assert (plan.per_replica_batch_size, find_scaling_setups(plan)) == (None, ("gpu", (1, 2), ("data",)))
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_a_dry_run_tells_the_plan_and_makes_nothing(
     monkeypatch.setattr(devices, "count_gpus", lambda *backend: 0)
     done = tfbench(*SCALE, "--replicas", "1,2", "--modes", "data,workers", "--dry-run", "--time-budget", "2m")
     assert (done.exit_code, done.stderr) == (0, "")  # without a GPU, logical CPUs; a worker is a process
-    assert "arm         mirrored cpu:0,cpu:1\n  arm         multi_worker cpu:0 num_workers=2\n" in done.stdout
-    assert "3 arms x 3 rounds = 9 runs" in done.stdout
+    assert "setup       mirrored cpu:0,cpu:1\n  setup       multi_worker cpu:0 num_workers=2\n" in done.stdout
+    assert "3 setups x 3 rounds = 9 runs" in done.stdout
     assert (runs.requests, list(Path().iterdir())) == ([], [])
 
 
-def test_each_mode_has_an_arm_at_each_number_of_devices(
+def test_each_mode_has_a_setup_at_each_number_of_devices(
     tfbench: Cli, fake: MakeRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = fake()
@@ -96,7 +96,7 @@ def test_each_mode_has_an_arm_at_each_number_of_devices(
     arguments = ("--replicas", "2", "--devices", "cpu", "--backend", "jax", "--modes", "hybrid,data", "--repeats", "1")
     done = tfbench(*SCALE, *arguments)
     assert (done.exit_code, done.stderr) == (0, "")
-    assert [request.tags["tfbench.arm"] for request in runs.requests] == [
+    assert [request.tags["tfbench.setup"] for request in runs.requests] == [
         "default cpu:0 backend=jax",
         "mirrored cpu:0,cpu:1 backend=jax",
         "hybrid cpu:0,cpu:1 backend=jax",
@@ -108,6 +108,6 @@ def test_each_mode_has_an_arm_at_each_number_of_devices(
     ("asked", "num_gpus", "found"),
     [("gpu", 0, "no GPU"), ("gpu", 1, "1 GPU"), (None, 1, "1 GPU"), (None, 3, "3 GPUs")],
 )
-def test_more_gpus_than_there_are_are_refused(asked: str | None, num_gpus: int, found: str) -> None:
+def test_more_gpus_than_there_are_are_rejected(asked: str | None, num_gpus: int, found: str) -> None:
     with pytest.raises(DeviceError, match=f"--replicas: TensorFlow sees {found}. Received: 4. `tfbench devices` says"):
         choose_kind(asked, (1, 2, 4), num_gpus)

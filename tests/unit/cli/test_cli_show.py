@@ -110,6 +110,6 @@ def test_the_shell_completes_recipes_sweeps_choices_and_options() -> None:
     assert "cifar10_convnet" in complete("show", "cifar10_c")
     assert complete("show", "mnist_mlp", "--t") == ["--toml"]
     assert complete("run", "mnist_mlp", "--strategy", "mi") == ["mirrored"]
-    write_sweep(Store(Path("mlruns")), build_plan(num_rounds=1), lambda cell: 1000.0)
+    write_sweep(Store(Path("mlruns")), build_plan(num_rounds=1), lambda planned: 1000.0)
     assert complete("compare", "--sweep", "") == ["@last", build_plan().sweep_id]
     assert complete("sweep", "--resume", "@") == ["@last"]

@@ -1,4 +1,4 @@
-"""`tfbench sweep`: what it plans, what it makes, what it shows, and what it refuses."""
+"""`tfbench sweep`: what it plans, what it makes, what it shows, and what it rejects."""
 
 import dataclasses
 import json
@@ -15,15 +15,15 @@ from sweeps import build_brief
 from tfbench.analysis.comparison.comparison import compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import Notice
-from tfbench.records.sweep import Arm
+from tfbench.records.sweep import Setup
 from tfbench.report.sweep.sweep import taste_lines
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps import plan
 
 Cli = Callable[..., Any]
-ARMS = ("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1")
-SWEEP = ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", *ARMS)
+SETUPS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
+SWEEP = ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", *SETUPS)
 
 
 def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
@@ -36,7 +36,7 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: C
     lines = done.stdout.splitlines()
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
     assert lines[0] == f"Sweep {sweep_id} of mnist_mlp"
-    assert "  runs        2 settings x 2 arms x 2 rounds = 8 runs" in lines
+    assert "  runs        2 settings x 2 setups x 2 rounds = 8 runs" in lines
     made = [line for line in lines if line.startswith("[")]
     assert len(made) == len(runs.requests) == 8
     assert made[0].startswith("[1/8, 1:44 left] global_batch_size=32, default cpu:0, round 1: ")
@@ -79,7 +79,7 @@ def test_quick_needs_nothing_and_says_what_it_is(
 
 def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
     runs = fake()
-    arguments = ("--vary", "model.units=3,4", "--arm", "default cpu:0", "--repeats", "1", "--seconds", "3")
+    arguments = ("--vary", "model.units=3,4", "--setup", "default cpu:0", "--repeats", "1", "--seconds", "3")
     assert tfbench("sweep", "sine_lstm", "--quick", *arguments).exit_code == 0
     recipes = [request.recipe for request in runs.requests]
     assert [(recipe.name, recipe.model.options["units"]) for recipe in recipes] == [("sine_lstm", 3), ("sine_lstm", 4)]
@@ -87,7 +87,7 @@ def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable
 
 
 @pytest.mark.parametrize(
-    ("num_gpus", "arms"),
+    ("num_gpus", "setups"),
     [
         (0, ["default cpu:0", "mirrored cpu:0,cpu:1"]),
         (1, ["default cpu:0", "default gpu:0"]),
@@ -95,16 +95,16 @@ def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable
         (4, ["default cpu:0", "default gpu:0", "mirrored gpu:0,gpu:1,gpu:2,gpu:3"]),
     ],
 )
-def test_without_arms_what_is_there_is_compared(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_gpus: int, arms: list[str]
+def test_without_setups_what_is_there_is_compared(
+    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_gpus: int, setups: list[str]
 ) -> None:
     monkeypatch.setattr(plan, "count_gpus", lambda backend: num_gpus)
     for arguments in (("mnist_mlp", "--vary", f"{KEY}=32,128"), ("--quick",)):
         done = tfbench("sweep", *arguments, "--dry-run")
         assert done.exit_code == 0
         assert done.stderr.startswith("Warning: left out: mirrored gpu:0,gpu:1,gpu:2: ") == (num_gpus == 3)
-        assert re.findall("^  arm         (.*)$", done.stdout, re.MULTILINE) == arms
-        assert "only one arm" not in done.stdout
+        assert re.findall("^  setup       (.*)$", done.stdout, re.MULTILINE) == setups
+        assert "only one setup" not in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [("--vary", f"{KEY}=1,8"), ("--set", "training.compiler=xla")])
@@ -115,17 +115,17 @@ def test_what_several_replicas_cannot_do_is_measured_on_one(
     done = tfbench("sweep", "mnist_mlp", "--dry-run", *arguments)
     assert done.exit_code == 0
     assert done.stderr.startswith("Warning: left out: mirrored cpu:0,cpu:1: training.")
-    assert re.findall("^  arm         (.*)$", done.stdout, re.MULTILINE) == ["default cpu:0"]
+    assert re.findall("^  setup       (.*)$", done.stdout, re.MULTILINE) == ["default cpu:0"]
 
 
-@pytest.mark.parametrize("arguments", [("--arm", "one_device cpu:0"), ("--set", "distribution.strategy=one_device")])
-def test_one_arm_is_said_to_compare_nothing(
+@pytest.mark.parametrize("arguments", [("--setup", "one_device cpu:0"), ("--set", "distribution.strategy=one_device")])
+def test_one_setup_is_said_to_compare_nothing(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(plan, "count_gpus", pytest.fail)  # the recipe says where
     done = tfbench("sweep", "mnist_mlp", "--dry-run", *arguments)
-    assert done.stdout.count("  arm         one_device") == 1
-    assert "There is only one arm, so nothing is compared." in done.stdout
+    assert done.stdout.count("  setup       one_device") == 1
+    assert "There is only one setup, so nothing is compared." in done.stdout
 
 
 def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
@@ -192,7 +192,7 @@ def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: 
     assert len(runs.requests) == num_runs
 
 
-def test_a_gpu_that_no_arm_is_planned_for_is_told_of_first_and_on_stderr(
+def test_a_gpu_that_no_setup_is_planned_for_is_told_of_first_and_on_stderr(
     tfbench: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def count(backend: str) -> int:
@@ -210,13 +210,13 @@ def test_a_gpu_that_no_arm_is_planned_for_is_told_of_first_and_on_stderr(
 @pytest.mark.parametrize("num_setups", [1, 2])
 def test_each_setup_is_run_against_itself(tfbench: Cli, fake: Callable[..., PlantedRuns], num_setups: int) -> None:
     fake()
-    options = ("--vary", f"{KEY}=32,64", *ARMS[: 2 * num_setups], "--aa", "--repeats", "2", "--format", "json")
+    options = ("--vary", f"{KEY}=32,64", *SETUPS[: 2 * num_setups], "--aa", "--repeats", "2", "--format", "json")
     done = tfbench("sweep", "mnist_mlp", "--data", "synthetic", *options)
     found = json.loads(done.stdout)
     assert (done.exit_code, found["num_runs"], len(found["rows"])) == (0, 8 * num_setups, 2 * num_setups)
     for row in found["rows"]:
         once, again = row["entries"]
-        assert again["arm"] == f"{once['arm']} again"
+        assert again["setup"] == f"{once['setup']} again"
         assert again["speedup"]["ratio"] == pytest.approx(1.0, abs=0.01)  # planted speeds are off by 0.1 %
         assert again["speedup"]["judgement"] == "no measurable difference"
     assert found["verdict"][0].startswith("By chance alone, speeds differ by up to ")
@@ -226,12 +226,15 @@ def test_each_setup_is_run_against_itself(tfbench: Cli, fake: Callable[..., Plan
 
 
 def test_a_setup_that_differs_from_itself_is_named() -> None:
-    once, again = Arm(strategy="default", devices=("cpu:0",)), Arm(strategy="default", devices=("cpu:0",), again=True)
+    once, again = (
+        Setup(strategy="default", devices=("cpu:0",)),
+        Setup(strategy="default", devices=("cpu:0",), again=True),
+    )
     listed = [
-        build_brief(speed, arm=arm, round_number=number, run_id=f"{arm.label} {number}")
+        build_brief(speed, setup=setup, round_number=number, run_id=f"{setup.label} {number}")
         for number in (1, 2, 3)
-        for arm, speed in ((once, 100.0), (again, 150.0 + number))
+        for setup, speed in ((once, 100.0), (again, 150.0 + number))
     ]
-    (sentence,) = find_verdict(compare(listed, keys=[], settings=[{}], arms=[once.label, again.label]))
+    (sentence,) = find_verdict(compare(listed, keys=[], settings=[{}], setups=[once.label, again.label]))
     assert sentence.startswith("By chance alone, speeds differ by up to 1.52x [")
     assert sentence.endswith("judged different from itself.")

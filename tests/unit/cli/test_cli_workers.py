@@ -47,7 +47,7 @@ def test_the_number_of_workers_is_in_the_recipe_whoever_said_it(
     monkeypatch.setenv("TFBENCH_WORKER_INDEX", "0")
     run()
     assert [request.recipe.distribution.num_workers for request in asked] == [2, 2, 2]
-    assert [request.member and request.member.addresses for request in asked] == [None, None, ("a:1",)]
+    assert [request.worker_rank and request.worker_rank.addresses for request in asked] == [None, None, ("a:1",)]
 
 
 @pytest.mark.parametrize(("fate", "code"), [("finish", 0), ("fail", 1)])

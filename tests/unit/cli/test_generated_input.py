@@ -27,8 +27,8 @@ from tfbench.runs.launchers import process
 from tfbench.runs.requests import new_request
 from tfbench.schema import read_json
 from tfbench.store.store import Store
-from tfbench.sweeps.arguments import parse_arm, parse_variation
-from tfbench.sweeps.plan import check_points, new_plan
+from tfbench.sweeps.arguments import parse_setup, parse_variation
+from tfbench.sweeps.plan import check_configurations, new_plan
 from tfbench.wording import LONGEST_LINE
 
 SHIPPED = {path.stem: tomllib.loads(path.read_text()) for path in sorted(files.shipped_folder().glob("*.toml"))}
@@ -80,7 +80,7 @@ def check_message(error: TfbenchError) -> None:
 
 
 @given(text=recipe_texts())
-def test_a_recipe_is_refused_in_words_or_reads_back_as_the_same(tmp_path: Path, text: str) -> None:
+def test_a_recipe_is_rejected_in_words_or_reads_back_as_the_same(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     with counted("recipes"):
@@ -99,16 +99,16 @@ def test_a_recipe_is_refused_in_words_or_reads_back_as_the_same(tmp_path: Path, 
 @given(
     key=st.sampled_from(KEYS) | texts,
     listed=texts | st.lists(values, max_size=3).map(lambda some: ",".join(map(inline_toml, some))),
-    arm=texts
+    setup=texts
     | st.sampled_from(["default cpu:0", "mirrored cpu:0,cpu:1", "one_device gpu:0", "mirrored " + "cpu:0," * 900]),
 )
-def test_what_a_sweep_varies_is_refused_in_words_or_planned(key: str, listed: str, arm: str) -> None:
+def test_what_a_sweep_varies_is_rejected_in_words_or_planned(key: str, listed: str, setup: str) -> None:
     recipe = files.load_recipe(files.find_recipe("mnist_mlp"))
     request = new_request(recipe, name=None, data_dir=None)
-    with counted("--vary and --arm"):
+    with counted("--vary and --setup"):
         try:
-            check_points(
-                new_plan(request, [parse_arm(arm)], num_rounds=1, variations=[parse_variation(f"{key}={listed}")])
+            check_configurations(
+                new_plan(request, [parse_setup(setup)], num_rounds=1, variations=[parse_variation(f"{key}={listed}")])
             )
         except TfbenchError as error:
             check_message(error)
@@ -151,10 +151,10 @@ def command_lines(draw: Callable[..., Any]) -> list[str]:
 def alone(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Gives a store with a run, and lets no process be started."""
 
-    def refuse(*arguments: Any, **options: Any) -> None:
+    def reject(*arguments: Any, **options: Any) -> None:
         raise FileNotFoundError(2, "No such file or directory", "python")
 
-    monkeypatch.setattr(process.subprocess, "Popen", refuse)  # of a module that is imported by then
+    monkeypatch.setattr(process.subprocess, "Popen", reject)  # of a module that is imported by then
     write_journal(Store(in_tmp_path / "mlruns"), build_sized_result(0))
     return in_tmp_path
 

@@ -24,18 +24,18 @@ def test_a_setting_counts_unless_an_option_is_given(
 
 def test_a_variable_wins_over_a_setting(tfbench: Cli, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.write_text('data_dir = "/of/settings"\ntracking_uri = "foo"\nprice_per_hour = 0.5\n')
-    refused = tfbench("run", "mnist_mlp", "--data", "synthetic")
-    assert refused.exit_code == 2 and "foo" in refused.stderr  # no address of a server
+    rejected = tfbench("run", "mnist_mlp", "--data", "synthetic")
+    assert rejected.exit_code == 2 and "foo" in rejected.stderr  # no address of a server
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "bar")
-    refused = tfbench("run", "mnist_mlp", "--data", "synthetic")
-    assert refused.exit_code == 2 and "bar" in refused.stderr and "foo" not in refused.stderr
+    rejected = tfbench("run", "mnist_mlp", "--data", "synthetic")
+    assert rejected.exit_code == 2 and "bar" in rejected.stderr and "foo" not in rejected.stderr
 
 
 def test_the_settings_reach_the_run_unless_a_variable_or_an_option_is_given(
     tfbench: Cli, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = FakeRuns(100.0)
-    monkeypatch.setattr("tfbench.runs.maker.RunMaker.make", lambda maker, request, *rest: runs(request))
+    monkeypatch.setattr("tfbench.runs.run_maker.RunMaker.make", lambda maker, request, *rest: runs(request))
     settings.write_text('data_dir = "/of/settings"\nprice_per_hour = 0.5\n')
 
     def ask(*options: str) -> tuple[str | None, float | None]:
@@ -62,9 +62,9 @@ def test_a_file_that_is_not_valid_is_named_with_what_is_wrong(
     tfbench: Cli, settings: Path, text: str | bytes, words: str
 ) -> None:
     settings.write_bytes(text if isinstance(text, bytes) else text.encode())
-    refused = tfbench("runs")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr.startswith(f"Error: {settings}: ") and words in refused.stderr
+    rejected = tfbench("runs")
+    assert (rejected.exit_code, rejected.stdout) == (2, "")
+    assert rejected.stderr.startswith(f"Error: {settings}: ") and words in rejected.stderr
 
 
 def test_a_file_that_cannot_be_read_is_named(tfbench: Cli, settings: Path) -> None:

@@ -92,13 +92,13 @@ def test_a_recovery_that_is_stopped_says_how_to_go_on(tfbench: Cli, monkeypatch:
     assert "`tfbench recover --tracking-uri 'http://u:***@h'` goes on where it was stopped." in done.stderr
 
 
-def test_an_argument_that_is_no_text_is_refused() -> None:
+def test_an_argument_that_is_no_text_is_rejected() -> None:
     done = python(START, "show", b"caf\xe9.toml")
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == b"Error: argument 2: must be UTF-8 text. Received: 'caf\\udce9.toml'.\n"
 
 
-def test_a_current_folder_that_is_gone_is_refused(
+def test_a_current_folder_that_is_gone_is_rejected(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = in_tmp_path / "gone"

@@ -42,7 +42,7 @@ def test_the_seed_decides() -> None:
     assert not np.array_equal(one.train.inputs[:10], one.validation.inputs[:10])
 
 
-def test_more_than_fits_in_memory_is_refused() -> None:
+def test_more_than_fits_in_memory_is_rejected() -> None:
     with pytest.raises(RecipeError) as caught:
         build(features.Config, {"num_features": 1_000_000}, "dataset")
     assert str(caught.value) == (

@@ -223,7 +223,7 @@ def remove(*paths: Path) -> None:
     ],
     ids=["classes", "no images", "class", "no folder", "no classes"],
 )
-def test_a_folder_of_another_form_is_refused(folder: Path, spoil: Any, message: str) -> None:
+def test_a_folder_of_another_form_is_rejected(folder: Path, spoil: Any, message: str) -> None:
     spoil(folder)
     assert load_error(SMALL, folder).startswith(message.format(folder=folder))
 
@@ -243,7 +243,7 @@ def test_without_a_source_the_ways_to_name_one_are_told() -> None:
         ({"image_size": 256, "views": 10}, "views = 10 needs an image_size below stored_size = 256."),
     ],
 )
-def test_options_that_do_not_fit_together_are_refused(options: dict[str, Any], problem: str) -> None:
+def test_options_that_do_not_fit_together_are_rejected(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(RecipeError) as caught:
         build(imagenet.Config, options, "dataset")
     assert str(caught.value) == f"dataset: {problem}"

@@ -58,7 +58,7 @@ def test_loads_whole_splits_with_the_mean_of_the_training_images(prepared: Path)
         ({"input_shape": (5, 5, 3)}, "expected inputs of shape (5, 5, 3), uint8; found (4, 4, 3), uint8"),
     ],
 )
-def test_other_data_than_expected_is_refused(prepared: Path, spec: dict[str, Any], problem: str) -> None:
+def test_other_data_than_expected_is_rejected(prepared: Path, spec: dict[str, Any], problem: str) -> None:
     with pytest.raises(DatasetError) as caught:
         load(prepared, **spec)
     where = f"data set tiny: {prepared}/tiny/1.0.0, split train"

@@ -25,7 +25,7 @@ from tfbench.cli._streams import CleanStream
 from tfbench.errors import TrackingError
 from tfbench.records.machine import Environment
 from tfbench.records.run import RunExit, RunResult
-from tfbench.records.sweep import Variation, list_cells
+from tfbench.records.sweep import Variation, list_planned_runs
 from tfbench.report.profile.console import ProfileConsole
 from tfbench.report.run.brief_console import BriefConsole
 from tfbench.report.run.console import RunConsole
@@ -163,7 +163,7 @@ def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     for index in (0, 1):
         write_journal(store, build_evil_result(index))
     plan = build_plan(recipe_name=f"re{EVIL}", variations=(Variation(key="model.name", values=("mine:f", "other:f")),))
-    write_sweep(store, plan, lambda cell: f"reason{EVIL}" if cell.setting else 1000.0)
+    write_sweep(store, plan, lambda planned: f"reason{EVIL}" if planned.setting else 1000.0)
     (record,) = (store.root / "sweeps").glob("*.jsonl")
     planted = {"mine:f": f"mlp{EVIL}", "other:f": f"=1+1|{EVIL}"}
     text = record.read_text()
@@ -201,10 +201,10 @@ def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def test_no_command_shows_what_a_terminal_obeys(
     tfbench: Cli, evil_store: Store, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
-    def refuse(*names: object, **options: object) -> None:
+    def reject(*names: object, **options: object) -> None:
         raise TrackingError(f"{EVIL} http://u:p@h")
 
-    monkeypatch.setattr(Tracker, "begin", refuse)
+    monkeypatch.setattr(Tracker, "begin", reject)
     done = tfbench(*arguments)
     assert len(done.stdout + done.stderr) > 10
     assert "Traceback" not in done.stderr
@@ -235,7 +235,7 @@ def test_no_console_shows_what_a_terminal_obeys() -> None:
 
     plan = build_plan(variations=(Variation(key="model.name", values=(f"mlp{EVIL}", "other")),))
     live = SweepConsole(plan, console=console())
-    live.begin(list_cells(plan)[0], 0, 10.0)
+    live.begin(list_planned_runs(plan)[0], 0, 10.0)
     consoles = [
         RunConsole(quiet_stdout=False, console=console()),
         BriefConsole(EVIL, set(), quiet_stdout=False, console=console()),
@@ -246,7 +246,7 @@ def test_no_console_shows_what_a_terminal_obeys() -> None:
         shown.stage(f"again {EVIL}")
         shown._is_live = False
         shown.ready(result)
-        shown.caution(f"{EVIL} http://u:p@h")
+        shown.warning(f"{EVIL} http://u:p@h")
         shown.finish(result, summary, None, EVIL, [EVIL])
         shown.close()
     live.stop()

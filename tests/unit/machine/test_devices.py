@@ -139,7 +139,7 @@ def test_gpus_are_those_that_frameworks_see_in_the_words_of_the_driver(monkeypat
 
 
 @pytest.mark.parametrize("node", ["nvidia0", "dxg", "kfd"])
-def test_a_back_end_is_asked_for_gpus_only_where_there_may_be_one(
+def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str
 ) -> None:
     monkeypatch.setattr(frameworks, "is_installed", lambda backend: backend != "torch")

@@ -69,12 +69,12 @@ def test_a_package_that_cannot_be_read_leaves_none_of_the_others_and_is_told(
     add_server(tree)
     read = Path.read_text
 
-    def refuse(path: Path, *arguments: str, **options: str) -> str:
+    def reject(path: Path, *arguments: str, **options: str) -> str:
         if path.parent.name == zone and path.name == "energy_uj":
             raise OSError(error, os.strerror(error), str(path))
         return read(path, *arguments, **options)
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "read_text", reject)
     zones, problem = open_zones(tree.root)
     assert zones == []
     assert problem.startswith(f"processors: {tree.root}/sys/class/powercap/{zone}/energy_uj: {told}")
@@ -144,7 +144,7 @@ def test_all_that_the_driver_says_of_a_gpu_is_seen(monkeypatch: pytest.MonkeyPat
     assert state.joules == {FIRST: pytest.approx(25_000.0)}
 
 
-@pytest.mark.parametrize("how", ["refused", "lacks"])
+@pytest.mark.parametrize("how", ["rejected", "lacks"])
 def test_what_a_gpu_or_the_bindings_do_not_support_is_not_known(
     how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -155,9 +155,9 @@ def test_what_a_gpu_or_the_bindings_do_not_support_is_not_known(
         "nvmlDeviceGetPowerManagementDefaultLimit",
         "nvmlDeviceGetComputeRunningProcesses",
     )
-    refused = functions if how == "refused" else ()
+    rejected = functions if how == "rejected" else ()
     lacks = functions if how == "lacks" else ()
-    state = meter_of(monkeypatch, tmp_path, Card(FIRST, refused=refused, reasons=0x8), lacks=lacks).look()
+    state = meter_of(monkeypatch, tmp_path, Card(FIRST, rejected=rejected, reasons=0x8), lacks=lacks).look()
     assert state.gpus[FIRST].ecc_errors is state.gpus[FIRST].num_other_processes is None
     assert state.gpus[FIRST].clock_reasons == 0x8  # by the name that older drivers have for it
 
@@ -204,7 +204,7 @@ def test_a_gpu_that_falls_off_the_bus_is_missing_from_then_on(monkeypatch: pytes
         (FIRST, Card(FIRST, is_divided=True), f"GPU {FIRST}: it is divided (MIG), and its counter is of all parts"),
         (
             FIRST,
-            Card(FIRST, refused=("nvmlDeviceGetTotalEnergyConsumption",)),
+            Card(FIRST, rejected=("nvmlDeviceGetTotalEnergyConsumption",)),
             f"GPU {FIRST}: the driver does not count its energy (Not Supported)",
         ),
     ],

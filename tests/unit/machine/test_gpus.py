@@ -78,8 +78,8 @@ def test_all_that_the_driver_says_is_read(monkeypatch: pytest.MonkeyPatch, in_by
 
 
 def test_what_the_driver_does_not_say_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = ("nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetEnforcedPowerLimit")
-    install(monkeypatch, Card("0000:02:00.0", "GRID T4-8Q", refused=refused), Card("0000:03:00.0", is_lost=True))
+    rejected = ("nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetEnforcedPowerLimit")
+    install(monkeypatch, Card("0000:02:00.0", "GRID T4-8Q", rejected=rejected), Card("0000:03:00.0", is_lost=True))
     (gpu,) = gpus.read_gpus()
     assert (gpu.name, gpu.memory_bytes, gpu.driver) == ("GRID T4-8Q", 80 * 2**30, "550.54.15")
     assert gpu.clock_mhz is gpu.memory_clock_mhz is gpu.power_limit_watts is None

@@ -35,7 +35,7 @@ def load(path: Path, spec: DatasetSpec = SPEC) -> tuple[Any, list[str]]:
     return model, [str(warning.message) for warning in caught]
 
 
-def refusal(path: Path, spec: DatasetSpec = SPEC) -> str:
+def rejection(path: Path, spec: DatasetSpec = SPEC) -> str:
     with pytest.raises(RecipeError) as caught:
         build_model(Config(file=str(path)), spec)
     message = str(caught.value)
@@ -82,7 +82,7 @@ def test_shapes_that_do_not_fit_are_named(tmp_path: Path, units: int, shape: tup
     import keras
 
     save(tmp_path / "net.keras", keras.layers.Dense(units))
-    message = refusal(tmp_path / "net.keras", dataclasses.replace(SPEC, input_shape=shape))
+    message = rejection(tmp_path / "net.keras", dataclasses.replace(SPEC, input_shape=shape))
     assert f"must take samples of shape {shape} and give (3,), a logit for each of 3 classes" in message
     assert received in message
 
@@ -94,17 +94,17 @@ def test_a_fixed_batch_size_must_be_the_runs(tmp_path: Path) -> None:
     spec = dataclasses.replace(SPEC, per_replica_batch_size=8, validation_samples=16)
     assert load(tmp_path / "net.keras", spec)[0].input_shape == (8, 4)
     other = dataclasses.replace(spec, per_replica_batch_size=4)
-    assert "Use --global-batch-size 8 (per replica)" in refusal(tmp_path / "net.keras", other)
+    assert "Use --global-batch-size 8 (per replica)" in rejection(tmp_path / "net.keras", other)
     short = dataclasses.replace(spec, validation_samples=17)
-    assert "do not divide the 17 validation samples" in refusal(tmp_path / "net.keras", short)
+    assert "do not divide the 17 validation samples" in rejection(tmp_path / "net.keras", short)
 
 
-def test_several_inputs_are_refused(tmp_path: Path) -> None:
+def test_several_inputs_are_rejected(tmp_path: Path) -> None:
     import keras
 
     inputs = [keras.Input((4,)), keras.Input((4,))]
     keras.Model(inputs, keras.layers.Add()(inputs)).save(tmp_path / "net.keras")
-    assert "must have one input and one output, or come compiled. Received: 2 inputs, 1 outputs." in refusal(
+    assert "must have one input and one output, or come compiled. Received: 2 inputs, 1 outputs." in rejection(
         tmp_path / "net.keras"
     )
 
@@ -119,11 +119,11 @@ def test_a_list_or_dictionary_of_one_tensor_is_taken_for_that_tensor_and_a_softm
     assert np.sum(model(np.zeros((2, 4), "float32")), axis=1) == pytest.approx([1, 1])
 
 
-def test_layers_of_another_precision_are_refused(tmp_path: Path) -> None:
+def test_layers_of_another_precision_are_rejected(tmp_path: Path) -> None:
     import keras
 
     save(tmp_path / "net.keras", keras.layers.Dense(3, dtype="mixed_bfloat16"))
-    message = refusal(tmp_path / "net.keras")
+    message = rejection(tmp_path / "net.keras")
     assert "its layers compute in mixed_bfloat16, the run in float32." in message
     assert 'Set training.precision = "mixed_bfloat16".' in message
 
@@ -143,7 +143,7 @@ def test_code_in_a_file_does_not_run(in_tmp_path: Path) -> None:
     (in_tmp_path / "trace").unlink()
     keras.saving.load_model(path, safe_mode=False)
     (in_tmp_path / "trace").unlink()  # loaded by someone careless, the code does run
-    assert "its layer 'evil' is a Lambda, which holds code, and files must not run any" in refusal(path)
+    assert "its layer 'evil' is a Lambda, which holds code, and files must not run any" in rejection(path)
     assert not (in_tmp_path / "trace").exists()
 
 
@@ -168,7 +168,7 @@ def test_code_is_found_however_its_class_is_named(
     named = {"module": module, "class_name": class_name, "config": {"name": "evil"}} | others
     table = {key: value.format(kind) if isinstance(value, str) else value for key, value in named.items()}
     write_description(tmp_path / "net.keras", {"class_name": "Sequential", "config": {"layers": [{"inner": [table]}]}})
-    assert f"is a {kind}, which holds code, and files must not run any." in refusal(tmp_path / "net.keras")
+    assert f"is a {kind}, which holds code, and files must not run any." in rejection(tmp_path / "net.keras")
 
 
 def test_a_layer_that_keras_does_not_know_is_named(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_layer_that_keras_does_not_know_is_named(tmp_path: Path) -> None:
             return inputs
 
     save(tmp_path / "net.keras", Unheard(), keras.layers.Dense(3))
-    message = refusal(tmp_path / "net.keras")
+    message = rejection(tmp_path / "net.keras")
     assert "cannot be loaded by Keras" in message
     assert "TypeError: Could not locate class 'Unheard'. Make sure custom classes" in message
     assert "Full object config" not in message
@@ -190,15 +190,15 @@ def test_what_is_no_keras_file_is_named(tmp_path: Path) -> None:
     import keras
 
     path = tmp_path / "net.keras"
-    assert refusal(path).endswith("cannot be read: No such file or directory.")
+    assert rejection(path).endswith("cannot be read: No such file or directory.")
     save(path, keras.layers.Dense(3))
     for contents in (b"", b"\x89HDF\r\n\x1a\n" * 100, path.read_bytes()[:-100]):
         path.write_bytes(contents)
-        assert 'is no file as model.save("net.keras") writes it' in refusal(path)
+        assert 'is no file as model.save("net.keras") writes it' in rejection(path)
     write_description(path, "no table")
-    assert "cannot be loaded by Keras" in refusal(path)
+    assert "cannot be loaded by Keras" in rejection(path)
     write_description(path, {"class_name": "Sequential", "config": {"name": "x", "layers": []}, "module": "keras"})
-    assert "Expected a model.weights.h5" in refusal(path)
+    assert "Expected a model.weights.h5" in rejection(path)
 
 
 def write_description(path: Path, description: Any) -> None:

@@ -114,7 +114,7 @@ def test_the_last_layer_of_a_regression_gets_the_targets_shape() -> None:
         ),
     ],
 )
-def test_a_wrong_table_is_refused_without_keras(layers: list[Any], message: str) -> None:
+def test_a_wrong_table_is_rejected_without_keras(layers: list[Any], message: str) -> None:
     config, problems = find_problems(Config, {"layer": layers}, "model")
     assert config is None
     assert len(problems) == 1

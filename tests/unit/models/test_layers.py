@@ -391,7 +391,7 @@ def test_xla_that_computes_the_input_again_sends_no_gradient_to_another_cell() -
         (lambda: SwitchableMaxPooling2D(2), (1, 4, 5, 1), "must be multiples of pool_size. Received: 4 and 5 with"),
     ],
 )
-def test_what_a_layer_cannot_do_is_refused(
+def test_what_a_layer_cannot_do_is_rejected(
     make: Callable[[], Any], shape: tuple[int | None, ...] | None, message: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):

@@ -84,7 +84,9 @@ def test_builds_at_its_smallest_size_and_gives_what_the_loss_expects(name: str) 
         ("sine_lstm", DIGIT_ROWS, r"model sine_lstm: .* a logit for each of 10 classes, .* of shape \(28, 1\)"),
     ],
 )
-def test_outputs_that_the_targets_would_be_broadcast_to_are_refused(name: str, spec: DatasetSpec, message: str) -> None:
+def test_outputs_that_the_targets_would_be_broadcast_to_are_rejected(
+    name: str, spec: DatasetSpec, message: str
+) -> None:
     module = registry.load("models", name)
     config = ModelConfig(name=name, options=to_plain(module.Config()))
     with pytest.raises(RecipeError, match=message):
@@ -126,7 +128,7 @@ def test_a_model_is_compiled_by_what_was_asked_for_and_reads_back_so(compiler: s
     assert backends.current().read_settings(model, training).compiler == compiler
 
 
-def test_what_keras_does_not_compile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_keras_does_not_compile_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("keras.layers.Dense.supports_jit", False, raising=False)
     monkeypatch.setattr("keras.Model.jit_compile", property(lambda _: False, lambda *_: None))
     training = TrainingConfig(global_batch_size=8, epochs=1, compiler="xla")

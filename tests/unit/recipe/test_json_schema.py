@@ -1,4 +1,4 @@
-"""The schema that editors hold recipes against: it is up to date, right of shipped recipes, and refuses wrong ones."""
+"""The schema that editors hold recipes against: it is up to date, right of shipped recipes, and rejects wrong ones."""
 
 import dataclasses
 import json

@@ -43,7 +43,7 @@ def test_a_strategy_has_a_mesh_unless_the_recipe_names_one(strategy: str, asked:
     assert mesh_of_four(strategy, asked) == mesh
 
 
-def test_a_mesh_of_another_number_of_devices_is_refused() -> None:
+def test_a_mesh_of_another_number_of_devices_is_rejected() -> None:
     with pytest.raises(DeviceError, match=r"\{ data = 2, model = 3 \} are 6 devices\. Received: 4"):
         mesh_of_four("hybrid", {"data": 2, "model": 3})
 
@@ -94,7 +94,7 @@ def test_a_rule_that_fits_nothing_or_does_not_divide_is_named(rules: list[Layout
         lay_out(NETWORK, rules, Mesh(1, 4))
 
 
-def test_a_network_of_which_nothing_divides_is_refused() -> None:
+def test_a_network_of_which_nothing_divides_is_rejected() -> None:
     with pytest.raises(RecipeError, match="no dense layer's outputs divide by 7"):
         lay_out(NETWORK, (), Mesh(7))
 
@@ -114,7 +114,7 @@ def test_a_network_of_which_nothing_divides_is_refused() -> None:
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(values: dict[str, Any], message: str) -> None:
+def test_what_does_not_go_together_is_rejected(values: dict[str, Any], message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         load_recipe(find_recipe("mnist_mlp"), values)
 
@@ -127,7 +127,7 @@ def test_what_does_not_go_together_is_refused(values: dict[str, Any], message: s
         ("jax", "one_device", "not on backend jax: it places on one device by itself: use strategy default"),
     ],
 )
-def test_a_back_end_without_a_strategy_says_why_and_which_have_it(backend: str, strategy: str, message: str) -> None:
+def test_a_backend_without_a_strategy_says_why_and_which_have_it(backend: str, strategy: str, message: str) -> None:
     recipe = load_recipe(find_recipe("mnist_mlp"), {"training.backend": backend, "distribution.strategy": strategy})
     with pytest.raises(DeviceError, match=message):
         require_usable(recipe.distribution, recipe.training)

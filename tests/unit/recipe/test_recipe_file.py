@@ -164,7 +164,7 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, contents: bytes | Non
         ("dataset__name", ":load", "dataset.name: must be written as"),
     ],
 )
-def test_refuses_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: object, message: str) -> None:
+def test_rejects_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: object, message: str) -> None:
     assert message in problem_with(tmp_path, **{key: value})
 
 
@@ -172,13 +172,13 @@ def test_refuses_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: ob
     ("removed", "message"),
     [(r"\[dataset\][^\[]*", "dataset: missing table [dataset]."), ("epochs = 2\n", "training.epochs: missing.")],
 )
-def test_refuses_a_recipe_without_a_table_or_a_required_key(tmp_path: Path, removed: str, message: str) -> None:
+def test_rejects_a_recipe_without_a_table_or_a_required_key(tmp_path: Path, removed: str, message: str) -> None:
     with pytest.raises(RecipeError) as caught:
         files.load_recipe(write(tmp_path, re.sub(removed, "", MINIMAL)))
     assert str(caught.value).endswith(f"mine.toml: {message}")
 
 
-def test_refuses_a_value_where_a_table_belongs(tmp_path: Path) -> None:
+def test_rejects_a_value_where_a_table_belongs(tmp_path: Path) -> None:
     text = 'recipe = 1\nmodel = 2\ndataset = 3\ntraining = 4\nreference = "x"\n'
     with pytest.raises(RecipeError) as caught:
         files.load_recipe(write(tmp_path, text))
@@ -207,7 +207,7 @@ def test_names_all_problems_of_a_file_at_once(tmp_path: Path) -> None:
         ({"backend": "torch", "compiler": "xla"}, "compiler: must be eager or inductor on backend torch. Received: xl"),
     ],
 )
-def test_refuses_a_compiler_that_cannot_be(tmp_path: Path, training: dict[str, Any], message: str) -> None:
+def test_rejects_a_compiler_that_cannot_be(tmp_path: Path, training: dict[str, Any], message: str) -> None:
     assert message in problem_with(tmp_path, **{f"training__{key}": value for key, value in training.items()})
 
 
@@ -235,12 +235,12 @@ def test_reads_an_override(text: str, key: str, value: object) -> None:
         ("model.hidden_units=[1", "the value is not valid TOML"),
     ],
 )
-def test_refuses_an_override_without_key_and_value(text: str, message: str) -> None:
+def test_rejects_an_override_without_key_and_value(text: str, message: str) -> None:
     with pytest.raises(RecipeError, match=re.escape(message)):
         tables.parse_override(text)
 
 
-def test_refuses_an_override_below_a_value(tmp_path: Path) -> None:
+def test_rejects_an_override_below_a_value(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"--set training\.epochs\.x: training\.epochs is no table"):
         files.load_recipe(write(tmp_path, MINIMAL), {"training.epochs.x": 1})
 
@@ -312,7 +312,7 @@ def test_a_network_named_on_the_command_line_does_not_get_the_options_of_another
     assert (recipe.dataset.options, recipe.dataset.data) == ({}, "synthetic")
 
 
-def test_refuses_what_cannot_be_an_argument_of_a_function(tmp_path: Path) -> None:
+def test_rejects_what_cannot_be_an_argument_of_a_function(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"mine\.toml: model\.two words: must be the name of an argument\."):
         load_with(tmp_path, 'name = "a:b"\n"two words" = 1')
 
@@ -328,14 +328,14 @@ def test_refuses_what_cannot_be_an_argument_of_a_function(tmp_path: Path) -> Non
         ("[" * 40 + "]" * 40, "holds arrays or tables of more than 32 levels."),
     ],
 )
-def test_refuses_what_no_record_can_hold(tmp_path: Path, value: str, problem: str) -> None:
+def test_rejects_what_no_record_can_hold(tmp_path: Path, value: str, problem: str) -> None:
     with pytest.raises(RecipeError) as caught:
         load_with(tmp_path, f'name = "a:b"\nx = {value}')
     assert str(caught.value).startswith(f"{tmp_path}/mine.toml: model.x")
     assert str(caught.value).endswith(f": {problem}")
 
 
-def test_refuses_synthetic_data_in_the_shape_of_data_that_only_code_knows(tmp_path: Path) -> None:
+def test_rejects_synthetic_data_in_the_shape_of_data_that_only_code_knows(tmp_path: Path) -> None:
     problem = problem_with(tmp_path, dataset__name="my.data:load", dataset__data="synthetic")
     assert problem == (
         "dataset.data: cannot be synthetic, since only the code of my.data:load knows its shapes and sizes. "

@@ -177,7 +177,7 @@ VALUES: dict[str, dict[str, dict[str, Any]]] = {
             "validation_head": "double_softmax",
         },
         "optimizer": {"name": "adam", "epsilon": 1e-8},
-        "output": {"snapshot_every_epochs": 10, "saves_model": True},
+        "output": {"checkpoint_every_epochs": 10, "saves_model": True},
         "cost": {"price_per_hour": None},  # a run elsewhere does not cost what that machine did
     },
     "cifar10_convnet": {

@@ -54,7 +54,7 @@ def test_tables_and_arrays_of_them_read_back(tables: dict[str, Any]) -> None:
         ("x = " + "[" * 2000 + "]" * 2000, "holds arrays or tables of too many levels"),
     ],
 )
-def test_what_python_cannot_read_is_refused(text: str, problem: str) -> None:
+def test_what_python_cannot_read_is_rejected(text: str, problem: str) -> None:
     with pytest.raises(RecipeError, match=f"^{problem}"):
         parse_toml(text)
 

@@ -10,7 +10,7 @@ from tfbench.errors import RecipeError
 from tfbench.records import events
 from tfbench.records.events import class_of, read_event
 from tfbench.records.journal import plain_fields
-from tfbench.records.lines import unreadable
+from tfbench.records.json_lines import unreadable
 
 PACKAGE = Path(events.__file__).parents[1]
 EPOCH = build_epoch()

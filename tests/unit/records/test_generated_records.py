@@ -17,10 +17,10 @@ from generated import counted, examples
 from journals import build_sized_result, make_database, write_journal
 from mutations import Mutation, mutate, mutations
 from profile_runs import build_profile_run, write_profile_journal
-from sweeps import TWO_ARMS, build_plan, write_sweep
+from sweeps import TWO_SETUPS, build_plan, write_sweep
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import Cell
+from tfbench.records.sweep import PlannedRun
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
 from tfbench.store.store import Store
@@ -33,7 +33,7 @@ GOOD = tuple(build_sized_result(index).request.run_id for index in (100, 101))
 MORE_RECORDS = (
     {"kind": "stage", "time": 1_700_000_000.0, "name": "building the model"},
     {"kind": "note", "time": 1_700_000_000.0, "text": "a note"},
-    {"kind": "snapshot", "time": 1_700_000_000.0, "epoch": 1},
+    {"kind": "checkpoint", "time": 1_700_000_000.0, "epoch": 1},
     {"kind": "stopped", "time": 1_700_000_000.0, "reason": "val_accuracy reached 0.9"},
 )
 
@@ -111,7 +111,7 @@ def require_good_runs(store: Store, tfbench: Cli) -> None:
 
 
 def try_run(store: Store, run_id: str, tfbench: Cli) -> None:
-    """Reads a run in every way; it may be refused, in a sentence."""
+    """Reads a run in every way; it may be rejected, in a sentence."""
     export = ("export", run_id, "--force", "-o", str(store.root.parent / "run.jsonl"))
     for command in (export, ("show", "--effective", run_id), ("compare", run_id)):
         without_traceback(tfbench(*command, "--store", str(store.root)))
@@ -150,12 +150,12 @@ def test_a_generated_record_of_a_sweep_harms_no_other(
     root = ("--store", str(store.root))
     with one_example(store, "records of sweeps"):
         for sweep_id in ("good", "hurt"):
-            write_sweep(store, build_plan(sweep_id=sweep_id, num_rounds=1, arms=TWO_ARMS[:1]), speed_of(sweep_id))
+            write_sweep(store, build_plan(sweep_id=sweep_id, num_rounds=1, setups=TWO_SETUPS[:1]), speed_of(sweep_id))
         path = store.root / "sweeps" / "hurt.jsonl"
         path.write_bytes(mutated(path.read_bytes(), changes))
         before = path.read_bytes()
         if without_traceback(tfbench("sweep", "--resume", "hurt", "--dry-run", *root)).exit_code == 2:
-            assert path.read_bytes() == before  # what is refused is left as it is
+            assert path.read_bytes() == before  # what is rejected is left as it is
         if without_traceback(tfbench("sweep", "--resume", "hurt", *root)).exit_code == 0:
             again = without_traceback(tfbench("sweep", "--resume", "hurt", "--format", "json", *root))
             assert (again.exit_code, json.loads(again.stdout)["num_left"]) == (0, 0)
@@ -165,6 +165,6 @@ def test_a_generated_record_of_a_sweep_harms_no_other(
         require_good_runs(store, tfbench)
 
 
-def speed_of(sweep_id: str) -> Callable[[Cell], float | str]:
+def speed_of(sweep_id: str) -> Callable[[PlannedRun], float | str]:
     """Returns what came of a sweep's runs; those of one were killed, so that their records differ."""
-    return lambda cell: 100.0 if sweep_id == "good" else f"killed {cell.number}"
+    return lambda planned: 100.0 if sweep_id == "good" else f"killed {planned.number}"

@@ -30,8 +30,8 @@ from tfbench.records.journal import (
     replay,
     request_fields,
 )
-from tfbench.records.lines import Follower, Record
-from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
+from tfbench.records.json_lines import Follower, Record
+from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunRequest, RunResult
 
 
@@ -94,7 +94,7 @@ def test_every_kind_of_record_comes_back(path: Path) -> None:
     once = {
         "usage": build_usage(peak_gpu_memory_bytes=(1, 2), throttled_seconds=0.5),
         "input_check": InputCheck(num_batches=64, seconds=0.5),
-        "ledger": LedgerRecord(entries={"startup": 3.5, "steady": 1.0}, elapsed_seconds=4.75),
+        "breakdown": BreakdownRecord(entries={"startup": 3.5, "steady": 1.0}, elapsed_seconds=4.75),
     }
     peaks = tuple(
         PeakCheck(size=2048, precision="float32", num_rounds=3, flops=2 * 2048**3, seconds=s) for s in (0.2, 0.1)
@@ -107,8 +107,8 @@ def test_every_kind_of_record_comes_back(path: Path) -> None:
     journal.append_span(build_span())
     journal.append("epoch", **plain_fields(epoch=epoch))
     journal.append("note", text="another run was measuring")
-    journal.append("ledger", **plain_fields(ledger=LedgerRecord(entries={}, elapsed_seconds=0.5)))
-    for kind, name in (("trained", "usage"), ("input_check", "input_check"), ("ledger", "ledger")):
+    journal.append("breakdown", **plain_fields(breakdown=BreakdownRecord(entries={}, elapsed_seconds=0.5)))
+    for kind, name in (("trained", "usage"), ("input_check", "input_check"), ("breakdown", "breakdown")):
         journal.append(kind, **plain_fields(**{name: once[name]}))
     for peak in peaks:
         journal.append("peak_check", **plain_fields(peak_check=peak))
@@ -252,7 +252,7 @@ def test_two_processes_append_whole_lines(path: Path) -> None:
         assert [note.split()[1] for note in notes if note.startswith(name)] == [str(index) for index in range(300)]
 
 
-def test_refuses_a_figure_that_is_not_finite(path: Path) -> None:
+def test_rejects_a_figure_that_is_not_finite(path: Path) -> None:
     journal = write_request(path)
     with pytest.raises(ValueError, match="not JSON compliant"):
         journal.append("note", value=float("nan"))

@@ -109,7 +109,7 @@ def sweep(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
     monkeypatch.setattr(report_contents, "curve_plots", lambda *runs, **options: ())
     store = Store(Path("mlruns"))
-    write_sweep(store, build_plan(sweep_id="5eed"), lambda cell: 1000.0 + cell.arm)
+    write_sweep(store, build_plan(sweep_id="5eed"), lambda planned: 1000.0 + planned.setup)
     return store
 
 

@@ -2,35 +2,35 @@ from typing import Any
 
 import pytest
 
-from sweeps import TWO_ARMS, build_brief
+from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
-from tfbench.records.sweep import Arm
+from tfbench.records.sweep import Setup
 from tfbench.report.comparison.layout import corner_rows, lay_out
-from tfbench.report.comparison.plots import comparison_plots, median_ledgers
+from tfbench.report.comparison.plots import comparison_plots, median_breakdowns
 from tfbench.report.plot import Plot
 
 BATCH, WIDTH = "training.global_batch_size", "model.hidden_units"
-DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
+DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 
 
 def sweep_of(sizes: tuple[int, ...] = (10, 20), batches: tuple[int, ...] = (32, 64), **options: Any) -> Comparison:
-    """Compares arms of which the second is half as fast at the first batch size and twice as fast at any other."""
+    """Compares setups of which the second is half as fast at the first batch size and twice as fast at any other."""
     briefs = [
         build_brief(
             1000.0
             * batch
             / size
-            * (1 if arm is TWO_ARMS[0] else 0.5 if batch == batches[0] else 2)
+            * (1 if setup is TWO_SETUPS[0] else 0.5 if batch == batches[0] else 2)
             * (1 + number / 100),
-            arm=arm,
+            setup=setup,
             parameters=size,
             batch=batch,
             round_number=number,
         )
         for size in sizes
         for batch in batches
-        for arm in TWO_ARMS
+        for setup in TWO_SETUPS
         for number in (1, 2, 3)
     ]
     return compare(briefs, keys=[WIDTH, BATCH], **options)
@@ -40,7 +40,7 @@ def plots_of(comparison: Comparison) -> dict[str, Plot]:
     return {plot.name: plot for plot in comparison_plots(comparison, "Use it.")}
 
 
-def test_a_panel_is_a_network_and_a_line_an_arm() -> None:
+def test_a_panel_is_a_network_and_a_line_a_setup() -> None:
     comparison = sweep_of()
     plot = plots_of(comparison)["samples_per_second.png"]
     assert [panel.title for panel in plot.panels] == [
@@ -65,11 +65,11 @@ def test_a_panel_is_a_network_and_a_line_an_arm() -> None:
 
 
 def test_speed_ups_have_their_intervals_and_lie_above_or_below_the_baseline() -> None:
-    failures = [Failure(setting={WIDTH: [20], BATCH: 128}, arm=MIRRORED, outcome="KILLED", reason="out of memory")]
+    failures = [Failure(setting={WIDTH: [20], BATCH: 128}, setup=MIRRORED, outcome="KILLED", reason="out of memory")]
     comparison = sweep_of(failures=failures)
     plot = plots_of(comparison)["speedup.png"]
     baseline, other = plot.panels[0].series
-    assert baseline.points == ()  # which keeps its place, so that an arm looks the same in every plot
+    assert baseline.points == ()  # which keeps its place, so that a setup looks the same in every plot
     assert [(x, y) for x, y, *_ in other.points] == [(32, pytest.approx(0.5)), (64, pytest.approx(2.0))]
     (row,) = [row for row in comparison.rows if row.setting == {WIDTH: [10], BATCH: 32}]
     speedup = row.entries[MIRRORED].speedup
@@ -82,9 +82,9 @@ def test_single_runs_have_no_intervals_and_what_there_is_nothing_of_no_plot() ->
     (plot,) = comparison_plots(compare([build_brief(100.0 * batch, batch=batch) for batch in (32, 64)]))
     assert [point.low for point in plot.panels[0].series[0].points] == [None, None]
     assert "intervals" not in plot.title
-    other = Arm(strategy="one_device", devices=("cpu:0",))
-    assert comparison_plots(compare([build_brief(), build_brief(arm=other)])) == ()
-    failures = [Failure(setting={BATCH: batch}, arm=DEFAULT, outcome="FAILED", reason="NaN") for batch in (32, 64)]
+    other = Setup(strategy="one_device", devices=("cpu:0",))
+    assert comparison_plots(compare([build_brief(), build_brief(setup=other)])) == ()
+    failures = [Failure(setting={BATCH: batch}, setup=DEFAULT, outcome="FAILED", reason="NaN") for batch in (32, 64)]
     assert comparison_plots(compare([], keys=[BATCH], failures=failures)) == ()
 
 
@@ -117,13 +117,17 @@ def test_the_corners_are_the_ends_of_both_ranges() -> None:
     assert [(row.num_parameters, row.global_batch_size) for row in rows] == [(10, 32), (10, 128), (30, 32), (30, 128)]
 
 
-def test_the_ledger_is_the_median_of_the_runs_of_an_arm() -> None:
+def test_the_breakdown_is_the_median_of_the_runs_of_a_setup() -> None:
     def brief_of(number: int, steady: float) -> RunBrief:
         plain = build_brief()
-        ledger = {"ledger/wall_seconds": steady + 3, "ledger/startup_seconds": 3.0, "ledger/steady_seconds": steady}
-        return build_brief(run_id=str(number), metrics=plain.metrics | ledger)
+        breakdown = {
+            "breakdown/wall_seconds": steady + 3,
+            "breakdown/startup_seconds": 3.0,
+            "breakdown/steady_seconds": steady,
+        }
+        return build_brief(run_id=str(number), metrics=plain.metrics | breakdown)
 
     comparison = compare([brief_of(number, steady) for number, steady in enumerate((1.0, 5.0, 6.0))])
-    assert median_ledgers(comparison)[DEFAULT]["steady"] == 5.0
-    plot = plots_of(comparison)["ledger.png"]
+    assert median_breakdowns(comparison)[DEFAULT]["steady"] == 5.0
+    plot = plots_of(comparison)["breakdown.png"]
     assert plot.bars == ((DEFAULT, "8 s, steady 62 %"),)

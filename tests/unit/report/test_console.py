@@ -20,7 +20,7 @@ from builders import (
 )
 from screens import Screen
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
+from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run.console import Detail, RunConsole
@@ -109,7 +109,7 @@ def build_mnist_run() -> RunResult:
         usage=build_usage(peak_memory_bytes=1_500_000_000, memory_before_model_bytes=600_000_000),
         input_check=InputCheck(num_batches=64, seconds=0.128),
         peak_checks=(PeakCheck(size=2048, precision="float32", num_rounds=4, flops=500_000_000_000, seconds=1.0),),
-        ledger=LedgerRecord(
+        breakdown=BreakdownRecord(
             entries={
                 "startup": 4.0,
                 "data": 0.02,
@@ -213,8 +213,8 @@ def sections_of(result: RunResult, summary: Summary | None = None, *, width: int
 
 @pytest.mark.parametrize("result", [build_mnist_run(), build_sine_run(), build_failed_run()])
 def test_a_run_ends_shortly_whatever_its_warnings_and_says_where_the_rest_is(result: RunResult) -> None:
-    cautions = tuple(f"caution {number}: {'said at length ' * 12}. And more of it." for number in range(12))
-    summary = Summary(metrics=summarize_run(result).metrics, cautions=cautions)
+    warnings = tuple(f"warning {number}: {'said at length ' * 12}. And more of it." for number in range(12))
+    summary = Summary(metrics=summarize_run(result).metrics, warnings=warnings)
     short = sections_of(result, summary, width=80)
     assert len(short.splitlines()) <= 24
     assert "9 more warnings" in short and "And more of it" not in short
@@ -230,7 +230,7 @@ def test_all_there_is_of_a_run_has_every_figure_by_its_name(result: RunResult) -
     found = [
         name
         for name, value in metrics.items()
-        if value is not None and not name.startswith(("log2_", "log10_", "ledger"))
+        if value is not None and not name.startswith(("log2_", "log10_", "breakdown"))
     ]
     assert [name for name in found if f"\n{name}  " not in shown] == []
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from builders import build_placement, build_result, build_settings
 from journals import write_journal
 from powered import CARD, GPU, build_powered_run, show_counters
-from sweeps import TWO_ARMS, build_brief
+from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.run.summary import summarize_run
@@ -98,10 +98,12 @@ def powered(brief: RunBrief, samples_per_joule: float | None, *parts: str) -> Ru
 
 
 def compared(*figures: tuple[float | None, tuple[str, ...]]) -> Comparison:
-    """Compares two arms in two rounds, each run with what a joule trains and of which parts."""
+    """Compares two setups in two rounds, each run with what a joule trains and of which parts."""
     briefs = [
-        powered(build_brief(100.0, arm=arm, round_number=number), *of_run[:1], *of_run[1])
-        for (arm, number), of_run in zip(((arm, number) for arm in TWO_ARMS for number in (1, 2)), figures, strict=True)
+        powered(build_brief(100.0, setup=setup, round_number=number), *of_run[:1], *of_run[1])
+        for (setup, number), of_run in zip(
+            ((setup, number) for setup in TWO_SETUPS for number in (1, 2)), figures, strict=True
+        )
     ]
     return compare(briefs, keys=KEYS)
 

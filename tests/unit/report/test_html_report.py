@@ -3,7 +3,7 @@ from typing import Any
 
 from builders import build_environment
 from plots import build_plot
-from sweeps import TWO_ARMS, build_brief, build_plan
+from sweeps import TWO_SETUPS, build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.machine import Gpu
@@ -11,7 +11,7 @@ from tfbench.report.comparison.references import DISCLAIMER
 from tfbench.report.html.report import ReportContents, render_report
 
 BATCH = "training.global_batch_size"
-DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
+DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 EVIL = "<script>alert(1)</script>"
 REFERENCE = {"hardware": "Old <GPU>", "devices": "1 gpu", "source": "A paper", "figures": {"val_accuracy": 0.9}}
 _VOID = {"meta", "br"}
@@ -50,15 +50,15 @@ class Page(html.parser.HTMLParser):
 
 
 def compared(**fields: Any) -> Comparison:
-    """Compares two arms at two batch sizes in two rounds; at the second, one of them ran out of memory."""
+    """Compares two setups at two batch sizes in two rounds; at the second, one of them ran out of memory."""
     briefs = [
-        build_brief(speed + number, arm=arm, batch=batch, round_number=number, **fields)
-        for arm, speed, batches in ((TWO_ARMS[0], 1000.0, (32, 64)), (TWO_ARMS[1], 500.0, (32,)))
+        build_brief(speed + number, setup=setup, batch=batch, round_number=number, **fields)
+        for setup, speed, batches in ((TWO_SETUPS[0], 1000.0, (32, 64)), (TWO_SETUPS[1], 500.0, (32,)))
         for batch in batches
         for number in (1, 2)
     ]
     reason = "out of memory: it took 9 GiB"
-    failure = Failure(setting={BATCH: 64}, arm=MIRRORED, outcome="KILLED", reason=reason)
+    failure = Failure(setting={BATCH: 64}, setup=MIRRORED, outcome="KILLED", reason=reason)
     return compare(briefs, keys=[BATCH], failures=[failure])
 
 
@@ -71,7 +71,7 @@ def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportCo
         "plan": build_plan(),
         "plots": (
             build_plot(name="samples_per_second.png", title="speed"),
-            build_plot(name="ledger.png", title="time"),
+            build_plot(name="breakdown.png", title="time"),
         ),
         "environment": build_environment(),
         "differing": {"keras": {"3.12.0": 3, "3.13.0": 1}},
@@ -114,9 +114,9 @@ def test_it_has_one_heading_and_every_picture_a_text() -> None:
 
 
 def test_every_text_from_outside_is_escaped() -> None:
-    evil = {"name": EVIL, "title": EVIL, "recipe": EVIL, "cautions": [EVIL], "hardware": [EVIL]}
+    evil = {"name": EVIL, "title": EVIL, "recipe": EVIL, "warnings": [EVIL], "hardware": [EVIL]}
     comparison = compared(**evil, references=[REFERENCE | {"hardware": EVIL, "source": EVIL, "notes": EVIL}])
-    failure = Failure(setting={BATCH: 64}, arm=EVIL, outcome=EVIL, reason=EVIL)
+    failure = Failure(setting={BATCH: 64}, setup=EVIL, outcome=EVIL, reason=EVIL)
     comparison = compare(comparison.runs, keys=[BATCH], failures=[failure])
     contents = contents_of(
         comparison,
@@ -136,7 +136,7 @@ def test_every_text_from_outside_is_escaped() -> None:
 
 def test_no_text_from_outside_has_passwords_or_characters_that_a_terminal_obeys() -> None:
     told = "http://user:hidden@host/ \x1b[31m\u202e"
-    comparison = compared(name=told, title=told, recipe=told, cautions=[told], hardware=[told])
+    comparison = compared(name=told, title=told, recipe=told, warnings=[told], hardware=[told])
     text = render_report(contents_of(comparison, verdict=(told,), recipe_toml=told, differing={told: {told: 1}}))
     assert text.count("http://user:***@host/ \\u001b[31m\\u202e") > 10
     assert all(part not in text for part in ("hidden", "\x1b", "\u202e"))
@@ -157,7 +157,7 @@ def test_the_table_holds_speeds_intervals_and_marks() -> None:
 
 def test_a_point_that_lacks_rounds_says_how_many_runs_it_has() -> None:
     missing = [
-        Failure(setting={BATCH: batch}, arm=MIRRORED, outcome="MISSING", reason="not measured") for batch in (32, 64)
+        Failure(setting={BATCH: batch}, setup=MIRRORED, outcome="MISSING", reason="not measured") for batch in (32, 64)
     ]
     page = Page(render_report(contents_of(compare(compared().runs, keys=[BATCH], failures=missing))))
     cells = page.texts["td"]
@@ -165,14 +165,14 @@ def test_a_point_that_lacks_rounds_says_how_many_runs_it_has() -> None:
     assert said == {"INCOMPLETE": "2 runs of it so far", "MISSING": "not measured"}
 
 
-def test_what_was_measured_names_arms_hardware_and_plan() -> None:
+def test_what_was_measured_names_setups_hardware_and_plan() -> None:
     page = Page(render_report(contents_of()))
     labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
-    assert labelled["arm (baseline)"] == f"{DEFAULT}: 1 replica on Example CPU 3000"
-    assert labelled["arm"] == (
+    assert labelled["setup (baseline)"] == f"{DEFAULT}: 1 replica on Example CPU 3000"
+    assert labelled["setup"] == (
         f"{MIRRORED}: 2 replicas on Example CPU 3000, logical devices that share the cores of one processor"
     )
-    assert labelled["rounds"] == "2, the arms of a setting taking turns; 8 runs planned"
+    assert labelled["rounds"] == "2, the setups of a setting taking turns; 8 runs planned"
     assert labelled[BATCH] == "32, 64"
     assert labelled["each run"] == "2 epochs in a process of its own"
 
@@ -182,7 +182,7 @@ def test_what_there_is_nothing_of_is_left_out_or_said() -> None:
     assert "rounds" not in page.texts["dt"]
     assert page.texts["title"] == ["Test: comparison of runs, tfbench report"]
     assert "All runs were made in the same environment." in page.texts["li"]
-    assert "Nothing is compared: there is one arm, or none with a speed." in page.texts["li"]
+    assert "Nothing is compared: there is one setup, or none with a speed." in page.texts["li"]
 
 
 def test_published_figures_say_whether_they_compare() -> None:
@@ -202,9 +202,9 @@ def test_published_figures_say_whether_they_compare() -> None:
     assert "Source: A paper" in page.texts["p"]
 
 
-def test_cautions_stand_once_with_the_number_of_runs_that_have_them() -> None:
-    cautions = [["unsteady: steps spread by 5.5 %", "synthetic data"], ["unsteady: steps spread by 12 %"], []]
-    runs = [build_brief(run_id=str(number), cautions=listed) for number, listed in enumerate(cautions)]
+def test_warnings_stand_once_with_the_number_of_runs_that_have_them() -> None:
+    warnings = [["unsteady: steps spread by 5.5 %", "synthetic data"], ["unsteady: steps spread by 12 %"], []]
+    runs = [build_brief(run_id=str(number), warnings=listed) for number, listed in enumerate(warnings)]
     page = Page(render_report(contents_of(compare(runs))))
     assert "2 of 3 runs: unsteady: steps spread by 5.5 %" in page.texts["li"]
     assert "None of the runs has one." in Page(render_report(contents_of())).texts["li"]
@@ -222,7 +222,7 @@ def test_the_page_ends_with_the_environment_the_commands_and_the_recipe() -> Non
 
 
 def test_runs_without_a_speed_make_a_report_all_the_same() -> None:
-    failures = [Failure(setting={BATCH: 64}, arm=DEFAULT, outcome="FAILED", reason="NaN")]
+    failures = [Failure(setting={BATCH: 64}, setup=DEFAULT, outcome="FAILED", reason="NaN")]
     comparison = compare([], keys=[BATCH], failures=failures)
     page = Page(render_report(contents_of(comparison, plots=(), environment=None, differing={}, commands=())))
     assert "NaN" in page.texts["td"]
@@ -232,7 +232,7 @@ def test_a_lone_run_names_its_batch_and_explains_no_mark_that_is_not_there() -> 
     page = Page(render_report(contents_of(compare([build_brief(1000.0, batch=32)]), plan=None)))
     labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
     assert labelled[BATCH] == "32"
-    assert labelled["arm"].startswith(f"{DEFAULT}: 1 replica")
+    assert labelled["setup"].startswith(f"{DEFAULT}: 1 replica")
     assert " to " not in labelled["measured"]
     notes = " ".join(page.texts["p"])
     assert "faster" not in notes and "interval" not in notes

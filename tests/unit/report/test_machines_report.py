@@ -40,7 +40,7 @@ def test_the_console_has_a_line_a_machine_and_setting() -> None:
     start = lines.index("Machines")
     table = [line.replace("± ", "±").replace(" %", "%").split() for line in lines[start + 1 : start + 6]]
     assert table == [
-        ["batch", "machine", "arm", "samples/s", "an", "hour", "epoch", "epoch", "costs"],
+        ["batch", "machine", "setup", "samples/s", "an", "hour", "epoch", "epoch", "costs"],
         ["32", "big", "default", "cpu:0", "2,000", "±2.5%", "3.6", "EUR", "30", "s", "0.03", "EUR"],
         ["32", "small", "default", "cpu:0", "1,000", "±2.5%", "60", "s"],
         ["64", "big", "default", "cpu:0", "2,000", "±2.5%", "3.6", "EUR", "30", "s", "0.03", "EUR"],
@@ -60,11 +60,11 @@ def test_json_has_what_the_setups_of_machines_cost() -> None:
     document = comparison_document(comparison, find_verdict(comparison))
     json.dumps(document, allow_nan=False)
     big, small, *others = document["machines"]["setups"]
-    assert (big["machine"], big["arm"], big["setting"]) == ("big", "default cpu:0 on big", {BATCH: 32})
+    assert (big["machine"], big["setup"], big["setting"]) == ("big", "default cpu:0 on big", {BATCH: 32})
     assert (big["price_per_hour"], big["currency"]) == (3.6, "EUR")
     assert big["epoch_cost"] == pytest.approx(0.03, rel=1e-3)
     assert (small["price_per_hour"], small["epoch_cost"]) == (None, None)
-    assert (len(others), len(document["machines"]["cautions"])) == (2, 1)
+    assert (len(others), len(document["machines"]["warnings"])) == (2, 1)
     assert [entry["machine"] for entry in document["rows"][0]["entries"]] == ["big", "small"]
     lines = comparison_records(comparison).csv().splitlines()
     assert lines[0].endswith(",reason,machine") and lines[1].endswith(",big")

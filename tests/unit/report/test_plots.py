@@ -13,10 +13,10 @@ from matplotlib.text import Text
 from builders import build_epoch, build_recipe, build_request, build_result, build_span
 from plots import SLOW, build_plot
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.metrics import LEDGER_ENTRIES
-from tfbench.records.machine import LedgerRecord
+from tfbench.metrics import BREAKDOWN_ENTRIES
+from tfbench.records.machine import BreakdownRecord
 from tfbench.records.run import DatasetSummary, RunExit, RunResult
-from tfbench.report.figures import ARM_COLORS, bars, lines, png, svg, write_plots
+from tfbench.report.figures import SETUP_COLORS, bars, lines, png, svg, write_plots
 from tfbench.report.plot import Plot, Point, Series, keep_ends
 from tfbench.report.run.plots import run_plots
 
@@ -67,13 +67,13 @@ def test_a_plot_is_a_file_and_a_part_of_a_page_in_the_pages_colours(
     assert picture == svg(plot) and picture.startswith("<svg ") and "://" not in picture
     assert "half of 1.23456 &lt; 2</text>" in picture
     assert {"var(--page)", "var(--ink)", "var(--line)", "var(--line-0)"} <= set(re.findall(r"var\([^)]*\)", picture))
-    assert not re.search("|".join(["#ffffff", *ARM_COLORS]), picture)
+    assert not re.search("|".join(["#ffffff", *SETUP_COLORS]), picture)
 
 
 def test_a_dark_page_has_a_colour_for_each_line() -> None:
     style = files("tfbench.report.html").joinpath("style.css").read_text()
-    assert [style.count(f"--line-{number}: ") for number in range(len(ARM_COLORS))] == [2] * len(ARM_COLORS)
-    assert all(f"--line-{number}: {color};" in style for number, color in enumerate(ARM_COLORS))
+    assert [style.count(f"--line-{number}: ") for number in range(len(SETUP_COLORS))] == [2] * len(SETUP_COLORS)
+    assert all(f"--line-{number}: {color};" in style for number, color in enumerate(SETUP_COLORS))
 
 
 def test_lines_are_told_apart_without_colour_and_intervals_are_drawn_as_they_are() -> None:
@@ -204,11 +204,13 @@ def test_a_loss_that_falls_far_has_a_logarithmic_axis() -> None:
     assert plots_of(build_trained_run())["loss.png"].scale == "free"
 
 
-def test_the_ledger_is_a_bar_whose_parts_add_up_and_can_be_told_apart() -> None:
-    ledger = LedgerRecord(entries=dict.fromkeys(LEDGER_ENTRIES, 1.0) | {"steady": 6.0}, elapsed_seconds=20.0)
-    plot = plots_of(build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=21.0)))["ledger.png"]
+def test_the_breakdown_is_a_bar_whose_parts_add_up_and_can_be_told_apart() -> None:
+    breakdown = BreakdownRecord(entries=dict.fromkeys(BREAKDOWN_ENTRIES, 1.0) | {"steady": 6.0}, elapsed_seconds=20.0)
+    plot = plots_of(build_result(breakdown=breakdown, exit=RunExit(status="FINISHED", worker_seconds=21.0)))[
+        "breakdown.png"
+    ]
     lengths = {name: points[0][1] for name, points in series_of(plot).items()}
     assert (lengths["steady"], lengths["first step"], sum(lengths.values())) == (6.0, 1.0, 21.0)
     assert plot.bars == (("this run", "21 s, steady 29 %"),)
     drawn = bars(plot).axes[0].patches
-    assert len({bar.get_hatch() for bar in drawn}) == len(drawn) == len(LEDGER_ENTRIES) + 1
+    assert len({bar.get_hatch() for bar in drawn}) == len(drawn) == len(BREAKDOWN_ENTRIES) + 1

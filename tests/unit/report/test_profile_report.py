@@ -33,13 +33,13 @@ from tfbench.records.profile import (
 from tfbench.records.run import RunResult, Summary
 from tfbench.report.profile.operations import operation_section
 from tfbench.report.profile.plot import MAX_LAYERS, profile_plot
-from tfbench.report.profile.profiles import add_cautions, show_profile
+from tfbench.report.profile.profiles import add_warnings, show_profile
 from tfbench.report.profile.sections import NUM_LAYERS, list_rows
-from tfbench.report.profile.sentences import describe_bottleneck, next_command, profile_cautions
+from tfbench.report.profile.sentences import describe_bottleneck, next_command, profile_warnings
 from tfbench.report.run.run_document import run_document
 from tfbench.report.table import text
 
-QUIET = Summary(metrics={}, cautions=())
+QUIET = Summary(metrics={}, warnings=())
 Golden = Callable[[str, str], None]
 PUBLISHED = {
     "hardware": "GPU of a cloud, model not named",
@@ -148,7 +148,7 @@ def test_why_layers_are_not_timed_apart_is_said() -> None:
 
 _LARGER = ["profile", "test", "--global-batch-size", "16"]
 _FAST, _TRACE = ["run", "test", "--fast"], ["profile", "test", "--trace"]
-_XLA = ["sweep", "test", "--arm", "default", "--arm", "default compiler=xla"]
+_XLA = ["sweep", "test", "--setup", "default", "--setup", "default compiler=xla"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_the_longest_part_is_the_bottleneck_with_a_command_to_try(
     ("backend", "dispatch", "layer"),
     [("jax", _FAST, []), ("torch", _LARGER, [*_XLA[:-1], "default compiler=inductor"])],
 )
-def test_what_to_try_is_what_the_back_end_has(backend: str, dispatch: list[str], layer: list[str]) -> None:
+def test_what_to_try_is_what_the_backend_has(backend: str, dispatch: list[str], layer: list[str]) -> None:
     request = build_request(recipe=build_recipe(training={"backend": backend}), profile=ProfileRequest())
     for rounds, expected in ((build_round(traced=False, **DISPATCH), dispatch), (build_round(), layer)):
         result = build_profiled(build_profile(rounds=(rounds,)), request=request)
@@ -244,26 +244,26 @@ def test_the_table_says_what_limits_a_layer(fields: dict[str, Any], words: str) 
         ),
     ],
 )
-def test_sums_that_are_far_off_are_a_caution(profile: Profile, beginnings: list[str]) -> None:
-    cautions = profile_cautions(summarize(build_profiled(profile)))
-    assert [text[: len(start)] for text, start in zip(cautions, beginnings, strict=True)] == beginnings
+def test_sums_that_are_far_off_are_a_warning(profile: Profile, beginnings: list[str]) -> None:
+    warnings = profile_warnings(summarize(build_profiled(profile)))
+    assert [text[: len(start)] for text, start in zip(warnings, beginnings, strict=True)] == beginnings
 
 
-def test_parts_that_do_not_add_up_to_their_phases_are_one_caution() -> None:
+def test_parts_that_do_not_add_up_to_their_phases_are_one_warning() -> None:
     # 0.8 ms more than in the first function: 0.4 in the mean of the two, and as much less in which nothing runs.
     longer = {name: build_call(name, **{"forward/0": 1.2}) for name in ("backward", "update")}
     one = dataclasses.replace(build_round(), traced=build_round().traced | longer)
-    (text,) = profile_cautions(summarize(build_profiled(build_profile(rounds=(one,)))))
+    (text,) = profile_warnings(summarize(build_profiled(build_profile(rounds=(one,)))))
     assert text.endswith("the trace explains 1.2 of 1 ms of forward, 2.6 of 3 ms of backward.")
 
 
-def test_cautions_of_the_machine_come_first_and_a_training_has_none_of_a_profile() -> None:
-    busy = Summary(metrics={}, cautions=("the machine was busy",))
+def test_warnings_of_the_machine_come_first_and_a_training_has_none_of_a_profile() -> None:
+    busy = Summary(metrics={}, warnings=("the machine was busy",))
     result = build_profiled(build_profile(rounds=(build_round(full=10.0),)))
-    first, second = add_cautions(result, busy).cautions
+    first, second = add_warnings(result, busy).warnings
     assert (first, second.partition(" add")[0]) == ("the machine was busy", "the phases")
     trained = build_result()
-    assert (add_cautions(trained, busy), show_profile(trained)) == (busy, [])
+    assert (add_warnings(trained, busy), show_profile(trained)) == (busy, [])
 
 
 def build_operations(*names_and_kinds: tuple[str, str], **fields: Any) -> Profile:
@@ -299,7 +299,7 @@ def test_operations_are_listed_by_their_own_time_and_named_from_their_layer_on()
 
 def test_the_json_document_has_statistics_and_every_reading() -> None:
     document = document_of(build_published(PUBLISHED))
-    assert (document["status"], document["request"]["kind"], document["cautions"]) == ("FINISHED", "step", [])
+    assert (document["status"], document["request"]["kind"], document["warnings"]) == ("FINISHED", "step", [])
     step = document["step"]
     assert (step["sum_seconds"], step["relative_difference"]) == pytest.approx((5.9e-3, -1 / 60))
     forward = next(phase for phase in step["phases"] if phase["name"] == "forward")

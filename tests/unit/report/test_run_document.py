@@ -65,7 +65,7 @@ def test_a_run_that_failed_at_once_has_the_same_keys() -> None:
     written, finished = written_of(failed), written_of(build_result(), tracked=TRACKED)
     assert list(written) == list(finished) and list(written["dataset"]) == list(finished["dataset"])
     assert (written["mlflow"], written["devices"], written["dataset"]["source"]) == (None, None, None)
-    assert written["cautions"]
+    assert written["warnings"]
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_a_run_that_did_not_finish_says_why(ended: RunExit, error: dict[str, str
     assert written_of(build_result(exit=ended, error=error))["error"] == told
 
 
-def test_what_is_missing_or_not_finite_is_null_with_a_caution() -> None:
-    summary = Summary(metrics={"loss": math.nan, "val_loss": 0.5}, cautions=("first",))
+def test_what_is_missing_or_not_finite_is_null_with_a_warning() -> None:
+    summary = Summary(metrics={"loss": math.nan, "val_loss": 0.5}, warnings=("first",))
     written = written_of(build_result(started_at=math.inf), summary)
     assert written["summary"] == {"loss": None, "val_loss": 0.5}
-    assert written["cautions"] == ["first", "not finite, so written as null: started_at, summary.loss."]
+    assert written["warnings"] == ["first", "not finite, so written as null: started_at, summary.loss."]
     written = written_of(build_result(epochs=(build_epoch(num_steps=20, val_loss=None),)))
-    assert written["summary"]["val_loss"] is None and any("val_loss" in caution for caution in written["cautions"])
+    assert written["summary"]["val_loss"] is None and any("val_loss" in warning for warning in written["warnings"])

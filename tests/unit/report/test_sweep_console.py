@@ -9,7 +9,7 @@ from builders import build_progress, build_request, build_result
 from screens import Screen
 from sweeps import build_plan
 from tfbench.records.run import RunExit, Summary, TrackedRun
-from tfbench.records.sweep import Cell, CellResult, list_cells
+from tfbench.records.sweep import PlannedRun, PlannedRunResult, list_planned_runs
 from tfbench.report.sweep.console import SweepConsole
 
 TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
@@ -17,12 +17,12 @@ TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_
 pytestmark = pytest.mark.usefixtures("plain_terminal")
 
 
-def cell_of(number: int) -> Cell:
-    return list_cells(build_plan())[number]
+def cell_of(number: int) -> PlannedRun:
+    return list_planned_runs(build_plan())[number]
 
 
-def ended(cell: Cell, outcome: Any = "FINISHED", reason: str = "") -> CellResult:
-    return CellResult(cell=cell.number, outcome=outcome, reason=reason)
+def ended(planned: PlannedRun, outcome: Any = "FINISHED", reason: str = "") -> PlannedRunResult:
+    return PlannedRunResult(number=planned.number, outcome=outcome, reason=reason)
 
 
 def finish(console: SweepConsole, status: Any = "FINISHED", reason: str = "", tracked: Any = TRACKED) -> None:
@@ -36,7 +36,7 @@ def test_a_terminal_shows_the_progress_of_the_run_under_way_and_each_warning_onc
     for number in (0, 1):
         console.begin(cell_of(number), number, 83.0)
         console.stage("loading data")
-        console.caution("the governor is powersave")
+        console.warning("the governor is powersave")
         console.progress(build_progress(steps_per_second=64.24))
         assert (
             "64.2 steps/s" in screen.last_drawing()[-1] and f"[{number + 1}/8, 1:23 left]" in screen.last_drawing()[-1]

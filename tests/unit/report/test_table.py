@@ -17,7 +17,7 @@ from tfbench.report.table import (
     markdown,
     metric_title,
     text,
-    warnings,
+    warnings_section,
 )
 
 COLUMNS = (Column("name", "name", align="left"), Column("size", "size", rank=2), Column("speed", "speed", rank=1))
@@ -73,7 +73,11 @@ def test_markdown_keeps_to_its_cells() -> None:
 
 
 def test_sections_are_told_apart_and_their_sentences_hang() -> None:
-    sections = [Section("Title", ("One.",), (TABLE,)), Section("", ("! word " + "word " * 20,)), warnings(("a", "b"))]
+    sections = [
+        Section("Title", ("One.",), (TABLE,)),
+        Section("", ("! word " + "word " * 20,)),
+        warnings_section(("a", "b")),
+    ]
     lines = text(sections, 60)
     assert lines[:3] == ["Title", "One.", ""] and max(map(len, lines)) <= 60
     assert lines[lines.index("") :].count("") == 3
@@ -97,7 +101,7 @@ def test_a_document_in_markdown_has_headings_sentences_and_tables() -> None:
         ("peak_memory_bytes", "peak memory", 2.0**30, "1.00 GiB"),
         ("flops_per_second", "FLOP/s", 1.25e9, "1.25 GFLOP/s"),
         ("val_accuracy", "val accuracy", 0.9689, "0.9689"),
-        ("ledger/steady_seconds", "process: steady", 12.0, "12 s"),
+        ("breakdown/steady_seconds", "process: steady", 12.0, "12 s"),
     ],
 )
 def test_a_metric_has_its_title_and_format_from_its_unit(name: str, title: str, value: float, shown: str) -> None:

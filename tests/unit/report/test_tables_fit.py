@@ -5,48 +5,48 @@ from collections.abc import Callable
 
 import pytest
 
-from sweeps import TWO_ARMS, build_brief
+from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.records.history import HistoryEntry
 from tfbench.report.comparison.comparison import comparison_rows, comparison_table
 from tfbench.report.formats import wrap_message
 from tfbench.report.history import history_section
 from tfbench.report.table import text
-from tfbench.sweeps.arguments import parse_arm
+from tfbench.sweeps.arguments import parse_setup
 
 Golden = Callable[[str, str], None]
 
 BATCH, WIDTH = "training.global_batch_size", "model.hidden_units"
-ARMS = (*TWO_ARMS, parse_arm("mirrored gpu:0,gpu:1,gpu:2,gpu:3"))
+SETUPS = (*TWO_SETUPS, parse_setup("mirrored gpu:0,gpu:1,gpu:2,gpu:3"))
 
 
-def compared(num_arms: int) -> Comparison:
-    """Compares arms, each a half faster than the one before, over two networks and two batch sizes, in three rounds."""
+def compared(num_setups: int) -> Comparison:
+    """Compares setups, each a half faster than the one before, over two networks and batch sizes, in three rounds."""
     briefs = [
         build_brief(
             batch * 1.5**place * (1 + 0.01 * number * (place + 1)),
-            arm=arm,
+            setup=setup,
             batch=batch,
             parameters=parameters,
             round_number=number,
         )
         for parameters in (1000, 4_000_000)
         for batch in (32, 8192)
-        for place, arm in enumerate(ARMS[:num_arms])
+        for place, setup in enumerate(SETUPS[:num_setups])
         for number in (1, 2, 3)
     ]
     return compare(briefs, keys=[WIDTH, BATCH])
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("num_arms", [2, 3])
-def test_a_comparison_fits(golden: Golden, num_arms: int, width: int) -> None:
-    table = comparison_table(compared(num_arms))
+@pytest.mark.parametrize("num_setups", [2, 3])
+def test_a_comparison_fits(golden: Golden, num_setups: int, width: int) -> None:
+    table = comparison_table(compared(num_setups))
     lines = table.text(width)
     assert max(map(len, lines)) <= width
     figures = [cell for row in table.rows for cell in row.values() if "[" in str(cell) and "]" in str(cell)]
     assert [figure for figure in figures if not any(str(figure) in line for line in lines)] == []  # none is torn apart
-    golden(f"comparison_{num_arms}_arms_{width}.txt", "\n".join(lines) + "\n")
+    golden(f"comparison_{num_setups}_setups_{width}.txt", "\n".join(lines) + "\n")
 
 
 def test_what_does_not_fit_in_any_way_stands_below_each_other() -> None:
@@ -63,7 +63,7 @@ def test_a_message_is_wrapped_between_words_and_its_commands_stay_whole() -> Non
 
 
 def test_a_list_of_runs_fits_and_says_why_some_ended() -> None:
-    fields = {"created": 1.0, "recipe": "two", "arms": ("default cpu:0 backend=tensorflow", "mirrored gpu:0,gpu:1")}
+    fields = {"created": 1.0, "recipe": "two", "setups": ("default cpu:0 backend=tensorflow", "mirrored gpu:0,gpu:1")}
     trained = HistoryEntry(id="1" * 32, kind="run", status="FINISHED", samples_per_second=2241.0, **fields)
     others = [
         HistoryEntry(id="2" * 32, kind="run", status="FINISHED", **fields),
@@ -79,9 +79,9 @@ def test_a_list_of_runs_fits_and_says_why_some_ended() -> None:
 
 def test_rows_as_data_say_what_was_too_noisy_to_tell() -> None:
     briefs = [
-        build_brief(speed, arm=arm, round_number=number)
+        build_brief(speed, setup=setup, round_number=number)
         for number, pair in enumerate(((100.0, 250.0), (240.0, 110.0), (90.0, 260.0)), start=1)
-        for arm, speed in zip(TWO_ARMS, pair, strict=True)
+        for setup, speed in zip(TWO_SETUPS, pair, strict=True)
     ]
     _, other = comparison_rows(compare(briefs, keys=[BATCH]))
     assert other["judgement"] == "no measurable difference" and other["too_noisy"]

@@ -94,10 +94,10 @@ def test_shows_labels_beside_predictions_and_the_accuracy_of_each_class() -> Non
 
 def test_says_how_to_resume_only_where_there_is_something_left() -> None:
     line = f"tfbench run --resume {'a' * 32}    # from epoch 11"
-    assert resume_command(build_run(snapshot_epoch=10, exit=KILLED), "mlruns") == line
-    assert resume_command(build_run(snapshot_epoch=10, exit=FINISHED, stop_reason="reached"), "mlruns") == line
-    assert resume_command(build_run(snapshot_epoch=10, exit=FINISHED), "mlruns") == ""
+    assert resume_command(build_run(checkpoint_epoch=10, exit=KILLED), "mlruns") == line
+    assert resume_command(build_run(checkpoint_epoch=10, exit=FINISHED, stop_reason="reached"), "mlruns") == line
+    assert resume_command(build_run(checkpoint_epoch=10, exit=FINISHED), "mlruns") == ""
     assert resume_command(build_run(exit=KILLED), "mlruns") == ""
-    resume = ResumePoint(run_id="b" * 32, snapshot="/x/epoch_000001.npz", epochs=(build_epoch(),))
-    resumed = build_run(request=build_request(resume=resume), exit=KILLED)  # before a snapshot of its own
+    resume = ResumePoint(run_id="b" * 32, checkpoint="/x/epoch_000001.npz", epochs=(build_epoch(),))
+    resumed = build_run(request=build_request(resume=resume), exit=KILLED)  # before a checkpoint of its own
     assert resume_command(resumed, "mlruns") == f"tfbench run --resume {'a' * 32}    # from epoch 2"

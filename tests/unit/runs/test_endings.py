@@ -5,7 +5,7 @@ import pytest
 
 from builders import build_result
 from tfbench.records.run import RunExit
-from tfbench.runs.endings import deduce_exit, describe_exit
+from tfbench.runs.run_status import deduce_exit, describe_exit
 
 ERROR = {"type": "ResourceExhaustedError", "message": "no memory left", "traceback": ""}
 PROCESS = "the measuring process"

@@ -16,8 +16,8 @@ from groups import RUN, Fates, ask, measure, start_fakes
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, RecipeError
 from tfbench.recipe.sections import DistributionConfig
 from tfbench.records.machine import Gpu
-from tfbench.records.members import member_path
-from tfbench.records.placement import Member
+from tfbench.records.placement import WorkerRank
+from tfbench.records.worker_journals import worker_journal_path
 from tfbench.runs import session
 from tfbench.runs.launchers import group, launch
 from tfbench.store.store import Store
@@ -33,7 +33,7 @@ def meanwhile(store: Store, index: int, do: Callable[[int], None]) -> list[int]:
     pids = list[int]()
 
     def wait_and_do() -> None:
-        paths = [member_path(store.journal_path(RUN), number) for number in range(2)]
+        paths = [worker_journal_path(store.journal_path(RUN), number) for number in range(2)]
         pids.extend(wait_for(path, "worker")["pid"] for path in paths)
         for path in paths:  # of which one may be much slower than the other
             wait_for(path, "spans")
@@ -55,9 +55,9 @@ def test_all_workers_begin_once_all_are_ready(store: Store, fates: Fates) -> Non
     outcome = measure(store, ask(3))
     assert outcome.result.status == "FINISHED"
     path = store.journal_path(RUN)
-    started = [wait_for(member_path(path, index), "started")["time"] for index in range(3)]
-    assert min(started) >= wait_for(member_path(path, 2), "ready")["time"]
-    requests = [read_journal(member_path(path, index))[0]["request"]["member"] for index in range(3)]
+    started = [wait_for(worker_journal_path(path, index), "started")["time"] for index in range(3)]
+    assert min(started) >= wait_for(worker_journal_path(path, 2), "ready")["time"]
+    requests = [read_journal(worker_journal_path(path, index))[0]["request"]["worker_rank"] for index in range(3)]
     assert [member["index"] for member in requests] == [0, 1, 2]
     assert len({*requests[0]["addresses"]}) == 3
     assert all(member["addresses"] == requests[0]["addresses"] for member in requests)
@@ -70,7 +70,7 @@ def test_a_worker_that_is_killed_ends_the_run_which_names_it(store: Store, fates
     reason = f"worker {index} of 2 was killed by SIGKILL; the system does this when memory runs out"
     assert end_of(store) == ("KILLED", reason)
     assert not any(psutil.pid_exists(pid) for pid in pids)
-    other = read_journal(member_path(store.journal_path(RUN), 1 - index))
+    other = read_journal(worker_journal_path(store.journal_path(RUN), 1 - index))
     assert "spans" in {record["kind"] for record in other}  # what the other measured is kept
 
 
@@ -82,7 +82,7 @@ def test_a_run_that_is_stopped_before_its_workers_are_ready_leaves_nothing_thoug
 
     def stop() -> None:
         for number in range(2):  # neither gets ready before it was asked to end
-            wait_for(member_path(store.journal_path(RUN), number), "worker")
+            wait_for(worker_journal_path(store.journal_path(RUN), number), "worker")
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=stop, daemon=True).start()
@@ -129,9 +129,9 @@ FAILURE = {"kind": "failed", "time": 5.0, "error": {"type": "ValueError", "messa
     ],
 )
 def test_of_several_that_fail_the_one_that_the_others_fail_of_is_named(first: Any, second: Any, cause: str) -> None:
-    members = [Member(index=index, num_workers=2, addresses=("a:1",)) for index in range(2)]
+    members = [WorkerRank(index=index, num_workers=2, addresses=("a:1",)) for index in range(2)]
     request = ask(backend="jax")
-    both = group.Group([first, second], [dataclasses.replace(request, member=member) for member in members])
+    both = group.Group([first, second], [dataclasses.replace(request, worker_rank=member) for member in members])
     both.read()
     assert both.returncode is not None
     assert both.fault and both.fault.reason.startswith(cause)
@@ -156,11 +156,11 @@ def test_workers_do_not_wait_for_one_another_for_ever(
 
 def test_a_worker_that_another_command_has_the_rest_of_keeps_its_journal_alone(store: Store, fates: Fates) -> None:
     fates(w1="fail")
-    member = Member(index=1, num_workers=2, addresses=("a:1", "b:1"))
-    outcome = measure(store, dataclasses.replace(ask(), member=member))
+    member = WorkerRank(index=1, num_workers=2, addresses=("a:1", "b:1"))
+    outcome = measure(store, dataclasses.replace(ask(), worker_rank=member))
     assert outcome.result.exit
     assert outcome.result.exit.reason == "worker 1 of 2: ValueError: the loss is nowhere"
-    journal = member_path(store.journal_path(RUN), 1)
+    journal = worker_journal_path(store.journal_path(RUN), 1)
     assert [path for path in store.root.rglob("*") if path.is_file()] == [journal]
     assert read_journal(journal)[-1]["status"] == "FAILED"
     assert store.run_ids() == []
@@ -177,8 +177,8 @@ def test_one_of_several_processes_of_a_launcher_makes_no_series(
         measure(store)
 
 
-def test_what_another_worker_refuses_is_refused_and_nothing_is_left(store: Store, fates: Fates) -> None:
-    fates(w1="refuse")
+def test_what_another_worker_rejects_is_rejected_and_nothing_is_left(store: Store, fates: Fates) -> None:
+    fates(w1="reject")
     with pytest.raises(DeviceError, match="worker 1 of 2: no such device"):
         measure(store)
     assert not store.root.exists()
@@ -188,7 +188,7 @@ def test_a_journal_that_cannot_be_read_any_more_ends_all(store: Store, fates: Fa
     fates(w0="wait", w1="wait")
 
     def remove(pid: int) -> None:
-        member_path(store.journal_path(RUN), 1).unlink()
+        worker_journal_path(store.journal_path(RUN), 1).unlink()
 
     pids = meanwhile(store, 1, remove)
     with pytest.raises(MeasurementError, match=r"1\.jsonl: the journal cannot be read any more"):

@@ -11,9 +11,9 @@ from builders import build_placement, build_result, build_settings
 from fake_power import Card, Clock, FakeNvml, RaplTree, install_nvml
 from runs import wait_until
 from tfbench.machine.energy import EnergyMeter
-from tfbench.records import lines as record_lines
+from tfbench.records import json_lines as record_lines
 from tfbench.records.journal import RESERVE_BYTES, Journal, plain_fields, read_records, replay, request_fields
-from tfbench.records.lines import Record
+from tfbench.records.json_lines import Record
 from tfbench.runs import machine_watch
 from tfbench.runs.machine_watch import MachineWatch, pause_seconds
 
@@ -97,11 +97,11 @@ def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured
     journal.reserve()
     tried = list[bytes]()
 
-    def refuse(file: int, lines: bytes) -> None:
+    def reject(file: int, lines: bytes) -> None:
         tried.append(lines)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(record_lines, "append", refuse)
+    monkeypatch.setattr(record_lines, "append", reject)
     watch = started(journal, tmp_path / "machine")
     thread = watch._thread
     assert thread is not None

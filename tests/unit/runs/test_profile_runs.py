@@ -13,7 +13,7 @@ from builders import build_placement, build_recipe, build_request, build_result,
 from journals import build_sized_result, write_journal
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
 from screens import Screen
-from tfbench.analysis.run.checks import find_early_cautions
+from tfbench.analysis.run.checks import find_early_warnings
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
@@ -57,13 +57,13 @@ def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:
 
 def test_a_profile_is_cautioned_of_the_machine_and_not_of_a_training() -> None:
     recipe = build_recipe(measurement={"steps": 5, "clock": "step"}, recipe={"not_meant_for": ["cpu"]})
-    assert find_early_cautions(build_result(request=build_request(recipe=recipe))) != ()
+    assert find_early_warnings(build_result(request=build_request(recipe=recipe))) != ()
     quiet = build_profile_run(build_profile_request(recipe=recipe))
-    assert find_early_cautions(quiet) == summarize_run(quiet).cautions == ()
+    assert find_early_warnings(quiet) == summarize_run(quiet).warnings == ()
     missing = build_profile_run(placement=build_placement(unused_gpu="no driver"), notes=("data was scarce",))
-    assert find_early_cautions(missing) == ("no driver",)
-    assert set(summarize_run(missing).cautions) == {"no driver", "data was scarce"}
-    (busy,) = summarize_run(build_profile_run(usage=build_usage(busy_cpu_seconds=28.0))).cautions
+    assert find_early_warnings(missing) == ("no driver",)
+    assert set(summarize_run(missing).warnings) == {"no driver", "data was scarce"}
+    (busy,) = summarize_run(build_profile_run(usage=build_usage(busy_cpu_seconds=28.0))).warnings
     assert busy.startswith("Other processes used ")
 
 
@@ -150,11 +150,11 @@ def test_no_profile_is_made_of_steps_on_samples_that_lie_on_the_device() -> None
 @pytest.mark.parametrize(
     ("training", "reason"),
     [
-        ({"backend": "jax"}, "tfbench reads no trace of JAX. Leave --trace out, or use another back end."),
+        ({"backend": "jax"}, "tfbench reads no trace of JAX. Leave --trace out, or use another backend."),
         ({"backend": "torch", "compiler": "inductor"}, "PyTorch's trace does not show what is inside code that"),
     ],
 )
-def test_a_trace_that_would_tell_nothing_is_refused_and_phases_are_not(training: dict[str, str], reason: str) -> None:
+def test_a_trace_that_would_tell_nothing_is_rejected_and_phases_are_not(training: dict[str, str], reason: str) -> None:
     request = build_request(recipe=build_recipe(training=training))
     assert profile_request(request, ProfileRequest()).profile
     with pytest.raises(RecipeError, match=f"^--trace: {reason}"):

@@ -25,9 +25,9 @@ TF_CONFIG = {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "work
 def find(
     environment: Mapping[str, str], by_recipe: int | None = None, backend: str = "jax", **given: Any
 ) -> tuple[int, int, str]:
-    number, member = find_rank(GivenRank(**given), by_recipe, backend, environment)
-    assert member is None or member.num_workers == number
-    return (member.index, number, ",".join(member.addresses)) if member else (0, number, "")
+    number, rank = find_rank(GivenRank(**given), by_recipe, backend, environment)
+    assert rank is None or rank.num_workers == number
+    return (rank.index, number, ",".join(rank.addresses)) if rank else (0, number, "")
 
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}

@@ -106,9 +106,9 @@ def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
     done = repeat(THREE, 100.0, "FAILED", 104.0)
     assert values_of(done, "samples_per_second") == (100.0, 104.0)
     assert (done.summary.num, done.summary.num_failed, len(done.series.outcomes)) == (3, 1, 3)
-    refused = repeat(THREE, 100.0, TrackingError("the disk is full"), 101.0)
-    assert (refused.summary.num, refused.summary.num_failed, len(refused.series.outcomes)) == (3, 1, 2)
-    assert repeats_document(refused.summary)["repeats"]["refusals"] == ["the disk is full"]
+    rejected = repeat(THREE, 100.0, TrackingError("the disk is full"), 101.0)
+    assert (rejected.summary.num, rejected.summary.num_failed, len(rejected.series.outcomes)) == (3, 1, 2)
+    assert repeats_document(rejected.summary)["repeats"]["rejections"] == ["the disk is full"]
 
 
 @pytest.mark.parametrize("error", [DeviceError("gpu:0: gone"), InterruptedRunError("interrupted")])

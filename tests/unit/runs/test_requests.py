@@ -1,4 +1,4 @@
-"""What is asked of a run: its name, where its data is, and which snapshot one goes on from."""
+"""What is asked of a run: its name, where its data is, and which checkpoint one goes on from."""
 
 import dataclasses
 from pathlib import Path
@@ -43,45 +43,45 @@ def killed_run(epochs: int, **fields: Any) -> RunResult:
 
 def resumed_run(before: int, epochs: int, **fields: Any) -> RunResult:
     result = killed_run(epochs, **fields)
-    point = ResumePoint(run_id="b" * 12, snapshot="/elsewhere/epoch.npz", epochs=result.epochs[:before])
+    point = ResumePoint(run_id="b" * 12, checkpoint="/elsewhere/epoch.npz", epochs=result.epochs[:before])
     return dataclasses.replace(result, request=dataclasses.replace(result.request, resume=point))
 
 
-def resume(folder: Path, previous: RunResult, *snapshots: int) -> RunRequest:
+def resume(folder: Path, previous: RunResult, *checkpoints: int) -> RunRequest:
     journal = folder / "run.jsonl"
-    (files_folder(journal) / "snapshots").mkdir(parents=True)
-    for epoch in snapshots:
-        (files_folder(journal) / f"snapshots/epoch_{epoch:06}.npz").touch()
+    (files_folder(journal) / "checkpoints").mkdir(parents=True)
+    for epoch in checkpoints:
+        (files_folder(journal) / f"checkpoints/epoch_{epoch:06}.npz").touch()
     return resumed_request(previous, journal, overrides={}, name=None, data_dir=None)
 
 
-def test_goes_on_from_the_newest_snapshot_that_the_journal_reaches(tmp_path: Path) -> None:
+def test_goes_on_from_the_newest_checkpoint_that_the_journal_reaches(tmp_path: Path) -> None:
     # A machine that loses power may have lost the journal's last lines.
     point = resume(tmp_path, killed_run(5), 2, 4, 6).resume
     assert point is not None
-    assert (Path(point.snapshot).name, len(point.epochs)) == ("epoch_000004.npz", 4)
+    assert (Path(point.checkpoint).name, len(point.epochs)) == ("epoch_000004.npz", 4)
 
 
 def test_the_steps_that_were_done_are_counted_and_not_those_of_whole_epochs() -> None:
     # 30 steps in executions of 7 are 35: five more batches were drawn in each epoch.
     epochs = tuple(build_epoch(epoch=number, num_steps=35) for number in (1, 2))
-    assert ResumePoint(run_id="b", snapshot="x", epochs=epochs).num_steps == 70
+    assert ResumePoint(run_id="b", checkpoint="x", epochs=epochs).num_steps == 70
 
 
-def test_a_snapshot_without_its_epochs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"journal ends before the snapshot .*epoch_000006\.npz.*Begin anew"):
+def test_a_checkpoint_without_its_epochs_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"journal ends before the checkpoint .*epoch_000006\.npz.*Begin anew"):
         resume(tmp_path, killed_run(5), 6)
 
 
-def test_a_resumed_run_without_a_snapshot_of_its_own_goes_on_from_its_predecessor_s(tmp_path: Path) -> None:
+def test_a_resumed_run_without_a_checkpoint_of_its_own_goes_on_from_its_predecessor_s(tmp_path: Path) -> None:
     previous = resumed_run(before=3, epochs=4)
     assert resume(tmp_path, previous).resume == previous.request.resume
     assert resume_command(previous, "mlruns").startswith(f"tfbench run --resume {previous.request.run_id} ")
 
 
-def test_a_resumed_run_whose_own_snapshots_are_gone_does_not_fall_back_to_its_predecessor_s(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match=r"no snapshot to go on from.*`tfbench export` leaves snapshots"):
-        resume(tmp_path, resumed_run(before=3, epochs=8, snapshot_epoch=8))
+def test_a_resumed_run_whose_own_checkpoints_are_gone_does_not_fall_back_to_its_predecessor_s(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"no checkpoint to go on from.*`tfbench export` leaves checkpoints"):
+        resume(tmp_path, resumed_run(before=3, epochs=8, checkpoint_epoch=8))
 
 
 def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path)
     with pytest.raises(RecipeError) as caught:
         resumed_request(previous, tmp_path / "x", overrides={"training.seed": 1}, name=None, data_dir=None)
     assert str(caught.value) == (
-        "training.seed: cannot be changed for a run that goes on from a snapshot. Can be: training.epochs, "
+        "training.seed: cannot be changed for a run that goes on from a checkpoint. Can be: training.epochs, "
         "training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of [output], [cost] and "
         "[expect]."
     )
@@ -100,6 +100,6 @@ def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path)
 
 def test_a_run_that_goes_on_is_no_repeat_of_the_group_of_its_predecessor(tmp_path: Path) -> None:
     previous = resumed_run(before=3, epochs=4)
-    tags = {"mine": "1", "tfbench.group": "x", "tfbench.repeat": "2", "tfbench.arm": "a", "tfbench.round": "1"}
+    tags = {"mine": "1", "tfbench.group": "x", "tfbench.repeat": "2", "tfbench.setup": "a", "tfbench.round": "1"}
     previous = dataclasses.replace(previous, request=dataclasses.replace(previous.request, tags=tags))
     assert resume(tmp_path, previous).tags == {"mine": "1", "tfbench.resumed_from": previous.request.run_id}

@@ -62,10 +62,10 @@ def test_stored_runs_are_compared_as_the_command_does(store: Store) -> None:
     assert found.plan is None
     assert len(found.comparison.runs) == 2
     measured = [row for row in found.rows() if row["status"] == "FINISHED"]
-    assert len(measured) == len(found.rows()) - 2 == 2  # two networks under two arms, each under one of them
+    assert len(measured) == len(found.rows()) - 2 == 2  # two networks under two setups, each under one of them
     assert {row["samples_per_second"] for row in measured} == {run.speed for run in found.comparison.runs}
     assert tfbench.compare([build_sized_result(0).request.run_id]).comparison.runs[0].speed
-    with pytest.raises(UnknownNameError, match="no such arm"):
+    with pytest.raises(UnknownNameError, match="no such setup"):
         tfbench.compare(baseline="default tpu:0")
 
 
@@ -76,7 +76,7 @@ def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:
         tfbench.resume(result.request.run_id)
 
 
-def test_a_name_that_the_package_does_not_have_is_refused() -> None:
+def test_a_name_that_the_package_does_not_have_is_rejected() -> None:
     assert {"run", "sweep", "compare", "load_runs"} <= set(dir(tfbench))
     with pytest.raises(AttributeError, match="module 'tfbench' has no attribute 'runn'"):
         tfbench.runn  # noqa: B018

@@ -7,7 +7,7 @@ from builders import build_environment, build_recipe, build_request, build_resul
 from journals import build_sized_result, write_journal
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.machine import LedgerRecord
+from tfbench.records.machine import BreakdownRecord
 from tfbench.schema import to_plain
 from tfbench.store.briefs import brief_path, read_briefs, typical_start_seconds
 from tfbench.store.store import Store
@@ -17,7 +17,7 @@ from tfbench.sweeps.comparison import compare_stored
 def test_a_brief_holds_what_comparisons_need(store: Store) -> None:
     result = build_sized_result(4)
     brief = make_brief(result, summarize_run(result), journal_bytes=7)
-    assert (brief.run_id, brief.recipe, brief.status, brief.arm) == (
+    assert (brief.run_id, brief.recipe, brief.status, brief.setup) == (
         result.request.run_id,
         "test",
         "FINISHED",
@@ -44,7 +44,9 @@ def test_what_a_start_takes_is_the_median_of_what_earlier_runs_took(store: Store
     for number, seconds in enumerate((3.0, 20.0, 4.0)):
         result = build_sized_result(number)
         entries = {"startup": seconds, "first_step": 1.0, "steady": 100.0, "checks": 50.0}
-        write_journal(store, dataclasses.replace(result, ledger=LedgerRecord(entries=entries, elapsed_seconds=200.0)))
+        write_journal(
+            store, dataclasses.replace(result, breakdown=BreakdownRecord(entries=entries, elapsed_seconds=200.0))
+        )
     assert typical_start_seconds(store) is None  # of none is there a brief
     read_briefs(store, store.run_ids())
     assert typical_start_seconds(store) == pytest.approx(5.0, abs=0.5)
@@ -62,7 +64,7 @@ def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store)
         file.write('{"kind":"note","time":1.0,"text":"more"}\n')
     (again,) = read_briefs(store, store.run_ids()).found
     assert again.name == first.name
-    assert "more" in again.cautions
+    assert "more" in again.warnings
 
 
 @pytest.mark.parametrize(
@@ -118,8 +120,8 @@ def test_runs_of_a_store_are_compared_and_those_of_another_machine_are_not_alike
     write_journal(store, build_sized_result(0, request=build_sized_result(9).request, environment=environment))
     found = compare_stored(store)
     assert len(found.rows) == 1
-    assert sorted(found.arms) == ["one_device cpu:0 on bench", "one_device cpu:0 on other"]
-    (entry,) = [entry for arm, entry in found.rows[0].entries.items() if arm != found.baseline]
+    assert sorted(found.setups) == ["one_device cpu:0 on bench", "one_device cpu:0 on other"]
+    (entry,) = [entry for setup, entry in found.rows[0].entries.items() if setup != found.baseline]
     assert [one.name for one in entry.unequal] == ["hostname"]
     assert entry.speedup is None
     assert compare_stored(store, recipe="other").rows == ()

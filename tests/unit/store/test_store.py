@@ -45,7 +45,7 @@ def test_a_discarded_run_leaves_nothing_behind_and_all_else_as_it_was(tmp_path: 
         assert list(tmp_path.iterdir()) == others
 
 
-def test_a_store_that_is_a_file_is_refused_with_its_name(tmp_path: Path) -> None:
+def test_a_store_that_is_a_file_is_rejected_with_its_name(tmp_path: Path) -> None:
     root = tmp_path / "mlruns"
     root.write_text("not a folder")
     with pytest.raises(TrackingError, match=f"store {root}: cannot be used: .*--store"):
@@ -53,14 +53,14 @@ def test_a_store_that_is_a_file_is_refused_with_its_name(tmp_path: Path) -> None
     assert root.read_text() == "not a folder"
 
 
-def test_a_read_only_store_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_store_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere, whatever a folder's mode is
     with pytest.raises(TrackingError, match="cannot be used: it is read-only"):
         Store(tmp_path / "mlruns").create_journal(RUN)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_refused_before_anything_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_rejected_before_anything_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 2**20))
     with pytest.raises(TrackingError, match=r"its disk is full: 1\.0 MiB are free, 4 are needed"):
         Store(tmp_path / "mlruns").create_journal(RUN)
@@ -68,7 +68,7 @@ def test_a_full_disk_is_refused_before_anything_is_measured(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("run_id", ["../../etc/passwd", "", ".", "..", ".hidden", "a/b", "a" * 200])
-def test_an_id_that_is_no_file_name_is_refused(tmp_path: Path, run_id: str) -> None:
+def test_an_id_that_is_no_file_name_is_rejected(tmp_path: Path, run_id: str) -> None:
     with pytest.raises(TrackingError, match="must be letters and digits"):
         Store(tmp_path).journal_path(run_id)
 

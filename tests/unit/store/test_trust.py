@@ -1,4 +1,4 @@
-"""A store of somebody else: what leads out of it is refused, and nothing is sent where the user has not said."""
+"""A store of somebody else: what leads out of it is rejected, and nothing is sent where the user has not said."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,8 +34,8 @@ def store(in_tmp_path: Path) -> Store:
         *(('"values":[32,64]', f'"values":[{size},64]') for size in ('"x"', "1.5")),
     ],
 )
-def test_a_sweep_with_another_id_or_no_batch_size_is_refused(store: Store, written: str, instead: str) -> None:
-    write_sweep(store, build_plan(), lambda cell: 1000.0)
+def test_a_sweep_with_another_id_or_no_batch_size_is_rejected(store: Store, written: str, instead: str) -> None:
+    write_sweep(store, build_plan(), lambda planned: 1000.0)
     path = store.root / "sweeps" / "abc.jsonl"
     path.write_text(path.read_text().replace(written, instead))
     with pytest.raises(TrackingError, match="is no record of a sweep"):
@@ -53,7 +53,7 @@ def test_removing_leftovers_removes_nothing_through_a_link(store: Store, tmp_pat
     (tmp_path / "downloads" / "film.part").touch()
     folder = files_folder(store.journal_path(RUN))
     folder.mkdir()
-    (folder / "snapshots").symlink_to(tmp_path / "downloads")
+    (folder / "checkpoints").symlink_to(tmp_path / "downloads")
     (store.journals / "gone.files").symlink_to(tmp_path / "downloads")
     (store.journals / f"{RUN}.tracked.json.a1b2c3d4.part").mkdir()
     store.remove_leftovers({RUN})
@@ -116,7 +116,7 @@ def test_a_server_is_named_by_its_scheme_host_port_and_path(named: str | None, i
             find_named(SERVER, (named,))
 
 
-def test_a_password_of_a_refused_address_is_not_shown() -> None:
+def test_a_password_of_a_rejected_address_is_not_shown() -> None:
     with pytest.raises(TrackingError) as caught:
         find_named("https://u:s3/cret@h?token=abc", ())
     assert "s3/cret" not in str(caught.value)

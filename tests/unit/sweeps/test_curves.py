@@ -1,4 +1,4 @@
-"""What a sweep says in MLflow as lines: each arm's figures over what was varied."""
+"""What a sweep says in MLflow as lines: each setup's figures over what was varied."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sweeps import BATCHES, TWO_ARMS, build_plan, write_sweep
-from tfbench.records.scaling import replica_arms
-from tfbench.records.sweep import Cell, SweepPlan, Variation
+from sweeps import BATCHES, TWO_SETUPS, build_plan, write_sweep
+from tfbench.records.scaling import replica_setups
+from tfbench.records.sweep import PlannedRun, SweepPlan, Variation
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_sweep
@@ -18,7 +18,7 @@ from tfbench.tracking.tracker import Curve
 SIZES = Variation(key="model.hidden_units", values=([100], [1000]))
 
 
-def curves_of(folder: Path, plan: SweepPlan, speed: Callable[[Cell], float | str]) -> tuple[Curve, ...]:
+def curves_of(folder: Path, plan: SweepPlan, speed: Callable[[PlannedRun], float | str]) -> tuple[Curve, ...]:
     store = Store(folder / "mlruns")
     write_sweep(store, plan, speed)
     return find_curves(plan, compare_sweep(store, *read_sweep(store, plan.sweep_id)))
@@ -28,17 +28,17 @@ def speeds(curve: Curve) -> dict[int, Any]:
     return {x: pytest.approx(figures["samples_per_second"]) for x, figures in curve.points.items()}
 
 
-def test_each_arm_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Path) -> None:
+def test_each_setup_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Path) -> None:
     plan = build_plan(variations=(BATCHES, SIZES))
-    found = curves_of(tmp_path, plan, lambda cell: 100.0 * (1 + cell.setting + 10 * cell.arm))
-    one, two = (arm.label for arm in TWO_ARMS)
+    found = curves_of(tmp_path, plan, lambda planned: 100.0 * (1 + planned.setting + 10 * planned.setup))
+    one, two = (setup.label for setup in TWO_SETUPS)
     assert [(curve.name, curve.place, curve.shade, curve.over) for curve in found] == [
         (f"100 {one}", 0, 0, "batch size"),
         (f"100 {two}", 1, 0, "batch size"),
         (f"1000 {one}", 0, 1, "batch size"),
         (f"1000 {two}", 1, 1, "batch size"),
     ]
-    labels = {"arm": one, "training.global_batch_size": "32, 64", "model.hidden_units": "[1000]"}
+    labels = {"setup": one, "training.global_batch_size": "32, 64", "model.hidden_units": "[1000]"}
     assert found[2].labels == labels
     assert speeds(found[0]) == {32: 100.0, 64: 300.0}
     assert speeds(found[3]) == {32: 1200.0, 64: 1400.0}
@@ -50,7 +50,9 @@ def test_each_arm_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Path
 
 def test_a_ratio_of_one_round_is_no_point_and_draws_no_crossing(tmp_path: Path) -> None:
     faster = {0: (100.0, 50.0), 1: (100.0, 200.0)}  # by setting: half as fast, then twice
-    first, second = curves_of(tmp_path, build_plan(num_rounds=1), lambda cell: faster[cell.setting][cell.arm])
+    first, second = curves_of(
+        tmp_path, build_plan(num_rounds=1), lambda planned: faster[planned.setting][planned.setup]
+    )
     assert speeds(second) == {32: 50.0, 64: 200.0}
     assert [figures.keys() for curve in (first, second) for figures in curve.points.values()] == [
         {"samples_per_second"}
@@ -59,33 +61,35 @@ def test_a_ratio_of_one_round_is_no_point_and_draws_no_crossing(tmp_path: Path) 
 
 
 def test_a_sweep_that_is_half_done_says_so_in_the_names(tmp_path: Path) -> None:
-    first, second = curves_of(tmp_path, build_plan(), lambda cell: "gone" if cell.round_number > 1 else 100.0)
-    assert [first.name, second.name] == [f"{arm.label}, 1 of 2 rounds" for arm in TWO_ARMS]
+    first, second = curves_of(tmp_path, build_plan(), lambda planned: "gone" if planned.round_number > 1 else 100.0)
+    assert [first.name, second.name] == [f"{setup.label}, 1 of 2 rounds" for setup in TWO_SETUPS]
 
 
 def test_what_failed_and_what_is_not_there_yet_has_no_point(tmp_path: Path) -> None:
-    first, second = curves_of(tmp_path, build_plan(), lambda cell: "killed" if cell.arm and cell.setting else 100.0)
+    first, second = curves_of(
+        tmp_path, build_plan(), lambda planned: "killed" if planned.setup and planned.setting else 100.0
+    )
     assert (list(first.points), list(second.points)) == ([32, 64], [32])
-    assert curves_of(tmp_path / "none", build_plan(), lambda cell: "killed") == ()
+    assert curves_of(tmp_path / "none", build_plan(), lambda planned: "killed") == ()
 
 
-def test_of_one_arm_networks_differ_in_their_colour(tmp_path: Path) -> None:
-    plan = build_plan(variations=(BATCHES, SIZES), arms=TWO_ARMS[:1])
-    assert [curve.place for curve in curves_of(tmp_path, plan, lambda cell: 100.0)] == [0, 1]
+def test_of_one_setup_networks_differ_in_their_colour(tmp_path: Path) -> None:
+    plan = build_plan(variations=(BATCHES, SIZES), setups=TWO_SETUPS[:1])
+    assert [curve.place for curve in curves_of(tmp_path, plan, lambda planned: 100.0)] == [0, 1]
 
 
 def test_networks_without_another_size_are_told_apart_by_their_parameters(tmp_path: Path) -> None:
-    first, _ = curves_of(tmp_path, build_plan(variations=(SIZES,)), lambda cell: 100.0)
+    first, _ = curves_of(tmp_path, build_plan(variations=(SIZES,)), lambda planned: 100.0)
     assert (first.over, list(first.points)) == ("parameters of the network", [79_510, 795_010])
 
 
 def test_numbers_of_replicas_make_one_curve(tmp_path: Path) -> None:
-    plan = build_plan(variations=(), arms=replica_arms("cpu", (1, 2, 4)), per_replica_batch_size=32)
-    (curve,) = curves_of(tmp_path, plan, lambda cell: 100.0 * (1 + cell.arm))
+    plan = build_plan(variations=(), setups=replica_setups("cpu", (1, 2, 4)), per_replica_batch_size=32)
+    (curve,) = curves_of(tmp_path, plan, lambda planned: 100.0 * (1 + planned.setup))
     assert (curve.over, speeds(curve), len(curve.run_ids)) == ("replicas", {1: 100.0, 2: 200.0, 4: 300.0}, 6)
 
 
 def test_a_value_that_is_not_whole_has_no_point(tmp_path: Path) -> None:
     rates = Variation(key="training.optimizer.learning_rate", values=(0.5, 1.0, 2.0))
-    first, _ = curves_of(tmp_path, build_plan(variations=(rates,)), lambda cell: 100.0)
+    first, _ = curves_of(tmp_path, build_plan(variations=(rates,)), lambda planned: 100.0)
     assert (first.over, list(first.points)) == ("learning rate", [1, 2])

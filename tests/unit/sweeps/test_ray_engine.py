@@ -14,17 +14,19 @@ import pytest
 
 from builders import build_environment
 from journals import write_journal
-from sweeps import TWO_ARMS, build_cell_result, build_plan
+from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.errors import DeviceError
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import ray_engine
-from tfbench.sweeps.arguments import parse_arm
+from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.ray_engine import Made, connected, make_tasks
 from tfbench.sweeps.tasks import list_tasks, plan_document
 
-PLAN = build_plan(arms=(*TWO_ARMS, parse_arm("default cpu:0 @a100")))  # tasks 0 and 3 on any machine, 1 and 2 on a100
+PLAN = build_plan(
+    setups=(*TWO_SETUPS, parse_setup("default cpu:0 @a100"))
+)  # tasks 0 and 3 on any machine, 1 and 2 on a100
 TASKS = list_tasks(PLAN)
 STATE = TrackingState(tracking_uri="sqlite:///mlflow.db", experiment="tfbench")
 
@@ -95,8 +97,8 @@ def left(task: int) -> str:
 def measure_there(folder: Path, num_runs: int) -> list[bytes]:
     """Returns the journals of the first runs of task 0, as a node hands them back."""
     there = Store(folder / "there")
-    for cell in TASKS[0].cells[:num_runs]:
-        write_journal(there, build_cell_result(PLAN, cell, 100.0, environment=build_environment(hostname="one")))
+    for planned in TASKS[0].runs[:num_runs]:
+        write_journal(there, build_planned_result(PLAN, planned, 100.0, environment=build_environment(hostname="one")))
     return [there.journal_path(run_id).read_bytes() for run_id in there.run_ids()]
 
 
@@ -122,7 +124,7 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, 
         f"task 1: The node is dead. What it measured stays on its machine; `tfbench import` reads it: {left(1)}",
         "task 2: 0 of 2 runs, on two, exit code 2: Error: no such device",
     ]
-    assert sorted(read_sweep(home, "abc")[1]) == [cell.number for cell in TASKS[0].cells]
+    assert sorted(read_sweep(home, "abc")[1]) == [planned.number for planned in TASKS[0].runs]
     assert ray.asked[:4] == [
         (0, {"tfbench": 1.0}),
         (plan_document(PLAN), 0, False),
@@ -141,10 +143,10 @@ def test_what_was_measured_until_a_stop_comes_home(ray: FakeRay, tmp_path: Path)
         "task 0: 1 of 4 runs, on one, exit code 130: stopped",
         f"task 2: does not end. What it measured stays on its machine; `tfbench import` reads it: {left(2)}",
     ]
-    assert list(read_sweep(home, "abc")[1]) == [TASKS[0].cells[0].number]
+    assert list(read_sweep(home, "abc")[1]) == [TASKS[0].runs[0].number]
 
 
-def test_a_cluster_that_cannot_make_the_tasks_is_refused(ray: FakeRay, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cluster_that_cannot_make_the_tasks_is_rejected(ray: FakeRay, capsys: pytest.CaptureFixture[str]) -> None:
     with connected("auto", TASKS):
         pass
     assert (capsys.readouterr().out, ray.is_up) == ("", False)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fake_runs import FakeMaker, FakeRuns, Fate
-from sweeps import TWO_ARMS, build_plan
+from sweeps import TWO_SETUPS, build_plan
 from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.errors import (
     DatasetError,
@@ -18,7 +18,7 @@ from tfbench.errors import (
 )
 from tfbench.records.journal import DiskFullError, Journal
 from tfbench.records.observer import Observer
-from tfbench.records.sweep import Arm, CellResult, Variation, list_cells
+from tfbench.records.sweep import PlannedRunResult, Setup, Variation, list_planned_runs
 from tfbench.runs.limits import RunLimits
 from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
@@ -33,9 +33,9 @@ from tfbench.store.sweep_log import (
 )
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import sweep
-from tfbench.sweeps.arguments import parse_arm
+from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.comparison import SweepEnd
-from tfbench.sweeps.plan import check_points
+from tfbench.sweeps.plan import check_configurations
 from tfbench.sweeps.sweep import run_sweep
 
 
@@ -61,13 +61,13 @@ def outcomes(end: SweepEnd) -> list[str]:
 
 def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
     end, runs = make_sweep(store, 100.0)
-    assert (end.num_cells, end.num_left, end.num_failed, end.was_interrupted) == (8, 0, 0, False)
+    assert (end.num_planned, end.num_left, end.num_failed, end.was_interrupted) == (8, 0, 0, False)
     assert len({request.run_id for request in runs.requests}) == 8
     second = runs.requests[1]
     assert second.tags == {
         "tfbench.sweep": "abc",
-        "tfbench.point": "0",
-        "tfbench.arm": "mirrored cpu:0,cpu:1",
+        "tfbench.setting": "0",
+        "tfbench.setup": "mirrored cpu:0,cpu:1",
         "tfbench.round": "1",
     }
     assert second.recipe.distribution.strategy == "mirrored"
@@ -84,18 +84,18 @@ def test_a_sweep_without_its_data_is_none(store: Store, before: tuple[Fate, ...]
 
 
 def test_data_that_goes_later_or_is_varied_is_a_result(store: Store) -> None:
-    assert outcomes(make_sweep(store, 100.0, DatasetError("no data"), 100.0, 100.0)[0])[1] == "REFUSED"
+    assert outcomes(make_sweep(store, 100.0, DatasetError("no data"), 100.0, 100.0)[0])[1] == "REJECTED"
     runs = FakeRuns(DatasetError("no data"), 100.0)
     data = Variation(key="dataset.data", values=("real", "synthetic"))
     plan = dataclasses.replace(build_plan(num_rounds=1, variations=(data,)), sweep_id="def")
     with new_log(store, plan) as log:
-        assert outcomes(run_sweep(log, FakeMaker(store, runs), Observer()))[0] == "REFUSED"
+        assert outcomes(run_sweep(log, FakeMaker(store, runs), Observer()))[0] == "REJECTED"
 
 
 def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
     end, runs = make_sweep(store, "FAILED", DeviceError("no GPU"), 100.0)
-    assert outcomes(end) == ["FAILED", "REFUSED", "FINISHED", "FINISHED", "SKIPPED", "SKIPPED", "FINISHED", "FINISHED"]
-    assert end.results[4].reason == "not tried: round 1 was REFUSED: no GPU"
+    assert outcomes(end) == ["FAILED", "REJECTED", "FINISHED", "FINISHED", "SKIPPED", "SKIPPED", "FINISHED", "FINISHED"]
+    assert end.results[4].reason == "not tried: round 1 was REJECTED: no GPU"
     assert end.num_failed == 2
     assert len(runs.requests) == 6
 
@@ -169,8 +169,8 @@ def test_a_sweep_goes_on_after_a_line_that_was_half_written(store: Store, torn: 
     path.write_bytes(path.read_bytes()[:-torn])
     assert len(read_sweep(store, "abc")[1]) == 7
     with reopened_log(store, "abc") as log:
-        (missing,) = {cell.number for cell in list_cells(log.plan)} - log.results.keys()
-        log.end(CellResult(cell=missing, outcome="FINISHED", run_id="again"))
+        (missing,) = {planned.number for planned in list_planned_runs(log.plan)} - log.results.keys()
+        log.end(PlannedRunResult(number=missing, outcome="FINISHED", run_id="again"))
     assert count_unreadable_lines(store, "abc") == 1
     _, results = read_sweep(store, "abc")
     assert (len(results), results[missing].run_id) == (8, "again")
@@ -225,19 +225,19 @@ def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:
 @pytest.mark.parametrize(
     ("fields", "lines"),
     [
-        (  # two values under two arms
+        (  # two values under two setups
             {"variations": (Variation(key="training.global_batch_size", values=(0, 32, 10**9)),)},
             ["test with global_batch_size=0, default cpu:0: training.global_batch_size: must be"] + [""] * 3,
         ),
-        (  # what is wrong with an arm at every size is named once
-            {"arms": (TWO_ARMS[0], parse_arm("default cpu:0 backend=jaxx"))},
+        (  # what is wrong with a setup at every size is named once
+            {"setups": (TWO_SETUPS[0], parse_setup("default cpu:0 backend=jaxx"))},
             ["test, default cpu:0 backend=jaxx: training.backend: must be"],
         ),
     ],
 )
 def test_every_point_that_cannot_be_is_named_before_anything_runs(fields: dict[str, Any], lines: list[str]) -> None:
     with pytest.raises(RecipeError) as error:
-        check_points(build_plan(**fields))
+        check_configurations(build_plan(**fields))
     assert all(map(str.startswith, str(error.value).splitlines(), lines))
     assert len(str(error.value).splitlines()) == len(lines)
 
@@ -245,13 +245,15 @@ def test_every_point_that_cannot_be_is_named_before_anything_runs(fields: dict[s
 def test_batches_that_do_not_divide_among_the_replicas_are_named_before_anything_runs() -> None:
     sizes = Variation(key="training.global_batch_size", values=(31, 32, 33))
     with pytest.raises(RecipeError) as error:
-        check_points(build_plan(variations=(sizes,)))
+        check_configurations(build_plan(variations=(sizes,)))
     assert [line.partition("Received: ")[2] for line in str(error.value).splitlines()] == [
         "31 with 2 replicas. Use 30 or 32.",
         "33 with 2 replicas. Use 32 or 34.",
     ]
-    check_points(build_plan(variations=(sizes,), arms=(Arm(strategy="mirrored", devices=("gpu",)),)))  # not known yet
-    check_points(build_plan(variations=(sizes,), arms=(Arm(strategy="mirrored"),)))
+    check_configurations(
+        build_plan(variations=(sizes,), setups=(Setup(strategy="mirrored", devices=("gpu",)),))
+    )  # not known yet
+    check_configurations(build_plan(variations=(sizes,), setups=(Setup(strategy="mirrored"),)))
 
 
 def test_a_sweep_goes_on_where_its_newest_run_is_tracked(store: Store) -> None:

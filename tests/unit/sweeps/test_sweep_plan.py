@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from builders import build_recipe, build_request
-from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
+from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_plan
 from tfbench.errors import RecipeError
 from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import (
@@ -13,13 +13,13 @@ from tfbench.records.sweep import (
     Variation,
     add_values,
     estimate_seconds,
-    list_cells,
+    list_planned_runs,
     list_settings,
     resolve_recipe,
 )
-from tfbench.sweeps.arguments import parse_arm, parse_variation
+from tfbench.sweeps.arguments import parse_setup, parse_variation
 from tfbench.sweeps.comparison import list_compared
-from tfbench.sweeps.plan import machine_arms, new_plan
+from tfbench.sweeps.plan import machine_setups, new_plan
 
 
 def test_settings_are_all_combinations_and_the_last_key_changes_fastest() -> None:
@@ -28,26 +28,26 @@ def test_settings_are_all_combinations_and_the_last_key_changes_fastest() -> Non
     assert list_settings(build_plan(variations=())) == [{}]
 
 
-def test_every_point_comes_once_a_round_and_its_arms_take_turns_at_being_first() -> None:
-    cells = list_cells(build_plan())
-    assert [(cell.round_number, cell.setting, cell.arm) for cell in cells] == [
+def test_every_point_comes_once_a_round_and_its_setups_take_turns_at_being_first() -> None:
+    planned_runs = list_planned_runs(build_plan())
+    assert [(planned.round_number, planned.setting, planned.setup) for planned in planned_runs] == [
         *[(1, 0, 0), (1, 0, 1), (1, 1, 1), (1, 1, 0)],
         *[(2, 0, 1), (2, 0, 0), (2, 1, 0), (2, 1, 1)],
     ]
-    assert [cell.number for cell in cells] == list(range(8))
+    assert [planned.number for planned in planned_runs] == list(range(8))
 
 
 def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_rounds() -> None:
     batches = Variation(key="training.global_batch_size", values=(8, 16, 32, 64, 128))
-    plan = build_plan(variations=(batches,), arms=TWO_ARMS[:1], time_budget_seconds=60.0)
+    plan = build_plan(variations=(batches,), setups=TWO_SETUPS[:1], time_budget_seconds=60.0)
     order = [0, 4, 0, 4, 2, 2, 1, 3, 1, 3]
-    assert [cell.setting for cell in list_cells(plan)] == order
+    assert [planned.setting for planned in list_planned_runs(plan)] == order
     refined = dataclasses.replace(plan, refinement=Refinement(num_first=5, most=2))
-    assert [cell.setting for cell in list_cells(add_values(refined, [33, 65]))] == [*order, 5, 5, 6, 6]
+    assert [planned.setting for planned in list_planned_runs(add_values(refined, [33, 65]))] == [*order, 5, 5, 6, 6]
 
 
-def test_a_point_is_the_recipe_with_its_values_and_its_arm() -> None:
-    recipe = resolve_recipe(build_plan(), {"training.global_batch_size": 64, "threads": 3}, TWO_ARMS[1])
+def test_a_point_is_the_recipe_with_its_values_and_its_setup() -> None:
+    recipe = resolve_recipe(build_plan(), {"training.global_batch_size": 64, "threads": 3}, TWO_SETUPS[1])
     assert recipe.training.global_batch_size == 64
     assert (recipe.training.intra_op_threads, recipe.training.inter_op_threads) == (3, 3)
     assert (recipe.distribution.strategy, recipe.distribution.devices) == ("mirrored", ("cpu:0", "cpu:1"))
@@ -57,7 +57,7 @@ def test_fewer_epochs_than_the_recipe_has_expectations_of_can_be_varied() -> Non
     tables = to_tables(build_recipe(training={"epochs": 20}, expect={"val_accuracy_at_epoch": {"20": [0.97, 0.99]}}))
     plan = build_plan(tables=tables)
     bands = [
-        resolve_recipe(plan, {"training.epochs": epochs}, TWO_ARMS[0]).expect.val_accuracy_at_epoch
+        resolve_recipe(plan, {"training.epochs": epochs}, TWO_SETUPS[0]).expect.val_accuracy_at_epoch
         for epochs in (5, 20)
     ]
     assert [list(band) for band in bands] == [[], ["20"]]
@@ -82,10 +82,13 @@ def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[An
     [
         ("training.epochs", "must be KEY=VALUE,VALUE"),
         ("global_batch_size=32", "must be a key of model, dataset, training, measurement, or threads"),
-        ("distribution.strategy=default,mirrored", "Arms vary the distribution: --arm"),
+        ("distribution.strategy=default,mirrored", "Setups vary the distribution: --setup"),
         ("training.epochs=[1", "is no list of values"),
         ("training.epochs=[]", "needs at least one value"),
-        ("training.backend=tensorflow,jax", 'back ends are compared as arms: --arm "default cpu:0" --arm "default'),
+        (
+            "training.backend=tensorflow,jax",
+            'backends are compared as setups: --setup "default cpu:0" --setup "default',
+        ),
     ],
 )
 def test_what_cannot_be_varied_is_said(text: str, message: str) -> None:
@@ -102,15 +105,15 @@ def test_what_cannot_be_varied_is_said(text: str, message: str) -> None:
         ("default @node-1.lab", (), {}, "node-1.lab"),
     ],
 )
-def test_an_arm_is_a_strategy_its_devices_values_of_its_own_and_a_machine(
+def test_a_setup_is_a_strategy_its_devices_values_of_its_own_and_a_machine(
     text: str, devices: tuple[str, ...], values: dict[str, Any], machine: str
 ) -> None:
-    arm = parse_arm(text)
-    assert (arm.devices, dict(arm.values), arm.machine, arm.label) == (devices, values, machine, text)
+    setup = parse_setup(text)
+    assert (setup.devices, dict(setup.values), setup.machine, setup.label) == (devices, values, machine, text)
 
 
-def test_the_values_of_an_arm_are_laid_over_the_setting() -> None:
-    recipe = resolve_recipe(build_plan(), {BATCHES.key: 64}, parse_arm("default backend=jax measurement.clock=step"))
+def test_the_values_of_a_setup_are_laid_over_the_setting() -> None:
+    recipe = resolve_recipe(build_plan(), {BATCHES.key: 64}, parse_setup("default backend=jax measurement.clock=step"))
     assert (recipe.training.backend, recipe.training.compiler_used) == ("jax", "xla")
     assert (recipe.training.global_batch_size, recipe.measurement.clock) == (64, "step")
 
@@ -125,26 +128,26 @@ def test_the_values_of_an_arm_are_laid_over_the_setting() -> None:
                 *("default @a100 gpu:0", "default gpu:0 @", "@a100", "default gpu:0 @a @b"),
             )
         ],
-        ("default cpu:0 training.global_batch_size=64", "and not the batch size, which all arms have in common"),
+        ("default cpu:0 training.global_batch_size=64", "and not the batch size, which all setups have in common"),
         ("default cpu:0 distribution.strategy=mirrored", "must be a key of model, dataset, training, measurement"),
         ("default cpu:0 =jax", "must be KEY=VALUE, as of --set"),
         ("default gpu:0 @a/b", "machine: "),
         (f"default @{'a' * 101}", "machine: "),
     ],
 )
-def test_what_is_no_arm_is_refused(text: str, message: str) -> None:
+def test_what_is_no_setup_is_rejected(text: str, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
-        parse_arm(text)
+        parse_setup(text)
 
 
 def test_machines_may_differ_where_they_are_what_is_compared_and_what_is_set_on_them_may_not() -> None:
-    one, other = parse_arm("default cpu:0 @a"), parse_arm("default cpu:0 @b")
-    assert "hostname" not in list_compared(build_plan(arms=TWO_ARMS))
-    assert "hostname" not in list_compared(build_plan(arms=(one,)))
-    compared = list_compared(build_plan(arms=(one, other)))
+    one, other = parse_setup("default cpu:0 @a"), parse_setup("default cpu:0 @b")
+    assert "hostname" not in list_compared(build_plan(setups=TWO_SETUPS))
+    assert "hostname" not in list_compared(build_plan(setups=(one,)))
+    compared = list_compared(build_plan(setups=(one, other)))
     assert {"hostname", "cpu_model", "keras"} <= set(compared)
     assert not {"thread_variables", "niceness", "precision"} & set(compared)
-    assert "hostname" not in list_compared(build_plan(arms=(one, other, *TWO_ARMS)))  # not all arms name one
+    assert "hostname" not in list_compared(build_plan(setups=(one, other, *TWO_SETUPS)))  # not all setups name one
 
 
 @pytest.mark.parametrize(
@@ -155,19 +158,19 @@ def test_machines_may_differ_where_they_are_what_is_compared_and_what_is_set_on_
         ("@a100", [], "names a machine, and all runs are made on this one. .*--plan FILE.*--ray ADDRESS"),
     ],
 )
-def test_what_is_varied_and_a_machine_that_nobody_finds_are_no_arm_s_own(
+def test_what_is_varied_and_a_machine_that_nobody_finds_are_no_setup_s_own(
     own: str, variations: list[str], message: str
 ) -> None:
-    request, arms = build_request(recipe=build_recipe()), [parse_arm("default"), parse_arm(f"default {own}")]
+    request, setups = build_request(recipe=build_recipe()), [parse_setup("default"), parse_setup(f"default {own}")]
     varied = [Variation(key=key, values=(1, 2)) for key in variations]
-    with pytest.raises(RecipeError, match=f'^(arm ")?default {own}"?: {message}'):
-        new_plan(request, arms, num_rounds=1, variations=varied)
+    with pytest.raises(RecipeError, match=f'^(setup ")?default {own}"?: {message}'):
+        new_plan(request, setups, num_rounds=1, variations=varied)
     if not varied:
-        assert new_plan(request, arms, num_rounds=1, names_machines=True).arms == tuple(arms)
+        assert new_plan(request, setups, num_rounds=1, names_machines=True).setups == tuple(setups)
 
 
 @pytest.mark.parametrize(
-    ("backend", "arms", "labels"),
+    ("backend", "setups", "labels"),
     [
         ("tensorflow", ["default", "default backend=tensorflow"], ["default"]),
         ("tensorflow", ["default", "default backend=jax"], ["default", "default backend=jax"]),
@@ -175,16 +178,18 @@ def test_what_is_varied_and_a_machine_that_nobody_finds_are_no_arm_s_own(
         ("jax", ["default backend=tensorflow"], ["default backend=tensorflow"]),
     ],
 )
-def test_each_arm_says_its_back_end_unless_all_is_tensorflow(backend: str, arms: list[str], labels: list[str]) -> None:
+def test_each_setup_says_its_backend_unless_all_is_tensorflow(
+    backend: str, setups: list[str], labels: list[str]
+) -> None:
     request = build_request(recipe=build_recipe(training={"backend": backend}))
-    plan = new_plan(request, list(map(parse_arm, arms)), num_rounds=1)
-    assert [arm.label for arm in plan.arms] == labels
-    assert new_plan(request, plan.arms, num_rounds=1).arms == plan.arms
+    plan = new_plan(request, list(map(parse_setup, setups)), num_rounds=1)
+    assert [setup.label for setup in plan.setups] == labels
+    assert new_plan(request, plan.setups, num_rounds=1).setups == plan.setups
 
 
-def test_a_back_end_without_strategies_has_a_processor_and_a_gpu_to_compare() -> None:
-    assert [arm.label for arm in machine_arms(0, "jax")] == ["default cpu:0"]
-    assert [arm.label for arm in machine_arms(2, "torch")] == ["default cpu:0", "default gpu:0"]
+def test_a_backend_without_strategies_has_a_processor_and_a_gpu_to_compare() -> None:
+    assert [setup.label for setup in machine_setups(0, "jax")] == ["default cpu:0"]
+    assert [setup.label for setup in machine_setups(2, "torch")] == ["default cpu:0", "default gpu:0"]
 
 
 def test_the_estimate_is_what_runs_were_seen_to_take() -> None:

@@ -9,13 +9,13 @@ import pytest
 from sweeps import build_plan, write_sweep
 from tfbench.cli import ui
 from tfbench.errors import TrackingError
-from tfbench.records.sweep import Cell, CellResult, SweepPlan
+from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.store.tracking_state import TrackingState
-from tfbench.sweeps import view
+from tfbench.sweeps import show_in_mlflow
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.view import ShownSweep, find_shown_sweep, show_sweep, try_to_show
+from tfbench.sweeps.show_in_mlflow import ShownSweep, find_shown_sweep, show_sweep, try_to_show
 from tfbench.tracking.tracker import SweepFigures, TrackedSweep
 
 Cli = Callable[..., Any]
@@ -38,11 +38,11 @@ class Tracker:
         return TrackedSweep(experiment_id="7", run_ids=self.run_ids)
 
 
-def speed_of(cell: Cell) -> float | str:
-    """The second arm is half as fast in the first round, a third in the second; one run of it is killed."""
-    if (cell.setting, cell.arm, cell.round_number) == (1, 1, 2):
+def speed_of(planned: PlannedRun) -> float | str:
+    """The second setup is half as fast in the first round, a third in the second; one run of it is killed."""
+    if (planned.setting, planned.setup, planned.round_number) == (1, 1, 2):
         return "out of memory"
-    return 1200.0 if cell.arm == 0 else 1200.0 / (1 + cell.round_number)
+    return 1200.0 if planned.setup == 0 else 1200.0 / (1 + planned.round_number)
 
 
 @pytest.fixture
@@ -97,7 +97,9 @@ def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> 
         with pytest.raises(TrackingError, match=expected):
             find(store, Tracker())
     with pytest.raises(TrackingError, match=r"none of its runs is stored. `tfbench sweep --resume abc` makes those"):
-        find_shown_sweep(store, build_plan(), {0: CellResult(cell=0, outcome="REFUSED", reason="x")}, Tracker().at)
+        find_shown_sweep(
+            store, build_plan(), {0: PlannedRunResult(number=0, outcome="REJECTED", reason="x")}, Tracker().at
+        )
 
 
 @pytest.fixture
@@ -139,7 +141,7 @@ def test_runs_that_are_not_shown_are_said(
     shown = ShownSweep(
         tracking_uri="http://bench", experiment="x", experiment_id="7", num_runs=120, num_missing=3, elsewhere=2
     )
-    monkeypatch.setattr(view, "find_shown_sweep", lambda *rest: shown)
+    monkeypatch.setattr(show_in_mlflow, "find_shown_sweep", lambda *rest: shown)
     lines = tfbench("ui", "--sweep", "abc").stderr.splitlines()
     assert lines[:3] == [
         "Warning: 3 runs of it are not in MLflow; `tfbench recover --tracking-uri http://bench` brings them there.",
@@ -157,7 +159,7 @@ def test_why_a_view_cannot_be_written_is_said(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_a_sweep_that_is_not_there_and_a_needless_experiment_are_refused(tfbench: Cli) -> None:
+def test_a_sweep_that_is_not_there_and_a_needless_experiment_are_rejected(tfbench: Cli) -> None:
     done = tfbench("ui", "--sweep", "xyz")
     assert (done.exit_code, done.stderr) == (2, "Error: sweep 'xyz': not in store mlruns. It has: abc.\n")
     done = tfbench("ui", "--sweep", "abc", "--experiment", "x")

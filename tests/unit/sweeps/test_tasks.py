@@ -11,24 +11,24 @@ import pytest
 from builders import build_environment
 from fake_runs import FakeMaker, FakeRuns
 from journals import write_journal
-from sweeps import TWO_ARMS, build_cell_result, build_plan
+from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.errors import DatasetError, DeviceError, RecipeError, TrackingError
 from tfbench.records.journal import read_run
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit
-from tfbench.records.sweep import CellResult, list_cells
-from tfbench.runs.endings import deduce_exit
+from tfbench.records.sweep import PlannedRunResult, list_planned_runs
 from tfbench.runs.journal_import import import_journals
+from tfbench.runs.run_status import deduce_exit
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep
 from tfbench.store.tracking_state import TrackingState
-from tfbench.sweeps.arguments import parse_arm
+from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.sweep import make_sweep, make_task, reopen_sweep
 from tfbench.sweeps.tasks import find_results, find_task, list_tasks, note_imported, read_plan_file, write_plan_file
 
 HERE = platform.node()
-PLAN = build_plan()  # cells 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
+PLAN = build_plan()  # planned_runs 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
 
 
 def make_here(store: Store, runs: FakeRuns, number: int, **fields: Any) -> Any:
@@ -37,7 +37,9 @@ def make_here(store: Store, runs: FakeRuns, number: int, **fields: Any) -> Any:
 
 def leave_run(store: Store, number: int, host: str = HERE, later: float = 0.0, **fields: Any) -> str:
     """Leaves in a store what a machine leaves of a run; returns its id."""
-    result = build_cell_result(PLAN, list_cells(PLAN)[number], 100.0, environment=build_environment(hostname=host))
+    result = build_planned_result(
+        PLAN, list_planned_runs(PLAN)[number], 100.0, environment=build_environment(hostname=host)
+    )
     request = dataclasses.replace(
         result.request, run_id=f"{len(store.run_ids()):032x}", created=result.request.created + later
     )
@@ -45,18 +47,30 @@ def leave_run(store: Store, number: int, host: str = HERE, later: float = 0.0, *
     return request.run_id
 
 
-def test_a_task_is_all_rounds_of_a_setting_and_its_arms_take_turns_as_on_one_machine() -> None:
+def test_a_task_is_all_rounds_of_a_setting_and_its_setups_take_turns_as_on_one_machine() -> None:
     plan = build_plan(num_rounds=3)
     first, second = list_tasks(plan)
-    assert [(cell.round_number, cell.arm) for cell in first.cells] == [(1, 0), (1, 1), (2, 1), (2, 0), (3, 0), (3, 1)]
-    assert [cell.setting for cell in second.cells] == [1] * 6
-    assert [cell for cell in list_cells(plan) if cell.setting == 0] == list(first.cells)
+    assert [(planned.round_number, planned.setup) for planned in first.runs] == [
+        (1, 0),
+        (1, 1),
+        (2, 1),
+        (2, 0),
+        (3, 0),
+        (3, 1),
+    ]
+    assert [planned.setting for planned in second.runs] == [1] * 6
+    assert [planned for planned in list_planned_runs(plan) if planned.setting == 0] == list(first.runs)
 
 
-def test_arms_that_name_a_machine_are_a_task_of_their_own() -> None:
-    arms = (*TWO_ARMS, parse_arm("default cpu:0 @a"), parse_arm("default cpu:0 @b"), parse_arm("mirrored cpu:0 @b"))
-    found = list_tasks(build_plan(arms=arms, num_rounds=1))
-    assert [(task.setting, task.machine, sorted(cell.arm for cell in task.cells)) for task in found] == [
+def test_setups_that_name_a_machine_are_a_task_of_their_own() -> None:
+    setups = (
+        *TWO_SETUPS,
+        parse_setup("default cpu:0 @a"),
+        parse_setup("default cpu:0 @b"),
+        parse_setup("mirrored cpu:0 @b"),
+    )
+    found = list_tasks(build_plan(setups=setups, num_rounds=1))
+    assert [(task.setting, task.machine, sorted(planned.setup for planned in task.runs)) for task in found] == [
         *[(0, "", [0, 1]), (0, "a", [2]), (0, "b", [3, 4])],
         *[(1, "b", [3, 4]), (1, "a", [2]), (1, "", [0, 1])],
     ]
@@ -64,7 +78,7 @@ def test_arms_that_name_a_machine_are_a_task_of_their_own() -> None:
 
 
 def test_a_plan_is_written_with_what_its_tasks_are_of_and_read_back(tmp_path: Path) -> None:
-    plan, path = build_plan(arms=(*TWO_ARMS, parse_arm("default cpu:0 @a"))), tmp_path / "plan.json"
+    plan, path = build_plan(setups=(*TWO_SETUPS, parse_setup("default cpu:0 @a"))), tmp_path / "plan.json"
     write_plan_file(plan, path)
     assert read_plan_file(path) == plan
     assert [(one["machine"], one["num_runs"]) for one in json.loads(path.read_text())["tasks"]] == [
@@ -80,7 +94,7 @@ def test_a_plan_is_written_with_what_its_tasks_are_of_and_read_back(tmp_path: Pa
         ("", "nothing", "is no plan of a sweep"),
     ],
 )
-def test_a_plan_that_is_none_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_plan_that_is_none_is_rejected(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "plan.json"
     write_plan_file(PLAN, path)
     text = path.read_text()
@@ -102,10 +116,10 @@ def test_a_plan_file_that_cannot_be_read_or_written_is_said(tmp_path: Path) -> N
 def test_a_task_is_made_in_order_and_leaves_no_record_but_its_runs(store: Store) -> None:
     runs = FakeRuns(100.0, "STOPPED")
     end = make_here(store, runs, 0)
-    assert (end.num_cells, end.num_left, end.was_interrupted) == (4, 3, True)
+    assert (end.num_planned, end.num_left, end.was_interrupted) == (4, 3, True)
     runs = FakeRuns(100.0)
     assert make_here(store, runs, 0, data_dir="/mine").num_left == 0
-    assert [request.tags["tfbench.arm"] for request in runs.requests] == [TWO_ARMS[n].label for n in (0, 1, 1, 0)]
+    assert [request.tags["tfbench.setup"] for request in runs.requests] == [TWO_SETUPS[n].label for n in (0, 1, 1, 0)]
     assert {request.data_dir for request in runs.requests} == {"/mine"}
     assert list_sweeps(store) == []
 
@@ -121,20 +135,20 @@ def test_a_task_goes_on_on_its_machine_and_is_made_anew_on_another(store: Store)
     assert make_here(store, FakeRuns(AssertionError("it is whole")), 1).num_left == 0
 
 
-def test_a_run_that_is_refused_in_a_task_leaves_a_journal_of_two_lines(store: Store, tmp_path: Path) -> None:
+def test_a_run_that_is_rejected_in_a_task_leaves_a_journal_of_two_lines(store: Store, tmp_path: Path) -> None:
     end = make_here(store, FakeRuns(DeviceError("gpu:7: there is none."), 100.0), 0)
-    assert end.results[0].outcome == "REFUSED"
+    assert end.results[0].outcome == "REJECTED"
     (path,) = [path for path in store.journals.glob("*.jsonl") if len(path.read_bytes().splitlines()) == 2]
-    assert read_run(path).exit == RunExit(status="FAILED", reason="refused: gpu:7: there is none.")
+    assert read_run(path).exit == RunExit(status="FAILED", reason="rejected: gpu:7: there is none.")
     home = Store(tmp_path / "home")
     with new_log(home, PLAN):
         pass
     imported = import_journals(home, [path], None, TrackingState(tracking_uri=home.tracking_uri, experiment="x"))
     assert note_imported(home, [run.id for run in imported]) == ["abc"]
     known = read_sweep(home, "abc")[1][0]
-    assert (known.outcome, known.run_id, known.reason) == ("REFUSED", path.stem, "gpu:7: there is none.")
-    entry = compare_sweep(home, PLAN, {0: known}).rows[0].entries[TWO_ARMS[0].label]
-    assert (entry.outcome, entry.reason) == ("REFUSED", "gpu:7: there is none.")
+    assert (known.outcome, known.run_id, known.reason) == ("REJECTED", path.stem, "gpu:7: there is none.")
+    entry = compare_sweep(home, PLAN, {0: known}).rows[0].entries[TWO_SETUPS[0].label]
+    assert (entry.outcome, entry.reason) == ("REJECTED", "gpu:7: there is none.")
 
 
 def test_a_point_that_failed_in_a_task_is_not_tried_again_and_data_that_is_missing_ends_it(store: Store) -> None:
@@ -154,7 +168,7 @@ def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(sto
     finished, failed = leave_run(store, 0), leave_run(store, 1, exit=RunExit(status="FAILED", reason="no memory"))
     limited = leave_run(store, 2, exit=RunExit(status="KILLED", reason="timed out: it took longer"))
     leave_run(store, 3, exit=RunExit(status="KILLED", reason="interrupted by SIGTERM"))
-    gone = dataclasses.replace(build_cell_result(PLAN, list_cells(PLAN)[4], 1.0), stage="training", exit=None)
+    gone = dataclasses.replace(build_planned_result(PLAN, list_planned_runs(PLAN)[4], 1.0), stage="training", exit=None)
     leave_run(store, 4, exit=deduce_exit(gone))
     newer = leave_run(store, 0, later=3600.0)
     found = find_results(store, PLAN, store.run_ids())
@@ -169,7 +183,7 @@ def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(sto
 
 def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_here(store: Store) -> None:
     with new_log(store, PLAN) as log:
-        log.end(CellResult(cell=0, outcome="REFUSED", reason="no GPU"))
+        log.end(PlannedRunResult(number=0, outcome="REJECTED", reason="no GPU"))
     imported = [leave_run(store, number, host="elsewhere") for number in (0, 1, 4, 5, 2)]
     assert note_imported(store, imported) == ["abc"]
     before = (store.root / "sweeps" / "abc.jsonl").read_bytes()
@@ -180,7 +194,7 @@ def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_
     )
     runs = FakeRuns(100.0)
     swept = make_sweep(reopen_sweep(store, "abc", allows_code=False), FakeMaker(store, runs), Observer())
-    assert [request.tags["tfbench.point"] for request in runs.requests] == [
+    assert [request.tags["tfbench.setting"] for request in runs.requests] == [
         "1"
     ] * 4  # as a whole, and nothing of task 0
     assert swept.end.num_left == 0

@@ -1,4 +1,4 @@
-"""Addresses of servers and databases: refused in words, and without their passwords in notes, messages, tracebacks."""
+"""Addresses of servers and databases: rejected in words, and without their passwords in notes, messages, tracebacks."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ import pytest
 
 from journals import build_sized_result, write_journal
 from tfbench.errors import TrackingError
-from tfbench.runs.maker import choose_place, open_tracker
+from tfbench.runs.run_maker import choose_place, open_tracker
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import follow
@@ -82,16 +82,16 @@ def test_the_password_comes_from_the_user_s_call_or_environment(
         ("sqlite:////data/a#b/mlflow.db", "a path of SQLite must have no ?, # or %"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_refused_and_its_password_not_shown(
+def test_an_address_that_cannot_be_used_is_rejected_and_its_password_not_shown(
     store: Store, uri: str, reason: str
 ) -> None:
-    for refuse in (
+    for reject in (
         lambda: require_address(uri),
         lambda: choose_place(store, tracking_uri=uri, experiment=None),  # though nothing is tracked
         lambda: MlflowTracker(uri, "x", store),
     ):
         with pytest.raises(TrackingError) as caught:
-            refuse()
+            reject()
         assert reason in str(caught.value)
         assert "s3cret" not in str(caught.value).replace("http://[s3cret", "")
 
@@ -120,13 +120,13 @@ def test_a_traceback_has_no_password_of_mlflow_s_own_error() -> None:
         try:
             raise OSError(f"for url {SERVER}")
         except OSError as error:
-            raise MlflowException("refused") from error
+            raise MlflowException("rejected") from error
     shown = "".join(traceback.format_exception(caught.value))
-    assert "MLflow at https://me:***@mlflow.example/team: refused. Try again." in shown
+    assert "MLflow at https://me:***@mlflow.example/team: rejected. Try again." in shown
     assert "s3cret" not in shown
 
     with pytest.raises(TrackingError) as caught, explained(SERVER, "Try again."):
-        raise MlflowException("refused")
+        raise MlflowException("rejected")
     assert isinstance(caught.value.__cause__, MlflowException)
 
 
@@ -149,7 +149,7 @@ def test_a_bug_in_mlflow_s_process_is_told_without_a_password() -> None:
     assert "s3cret" not in str(error)
 
 
-def test_a_database_without_its_driver_is_refused_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_without_its_driver_is_rejected_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg2", None)
     with pytest.raises(TrackingError) as caught:
         MlflowTracker(DATABASE, "x", store).prepare()
@@ -163,12 +163,12 @@ def test_a_database_that_is_down_is_asked_once(store: Store, monkeypatch: pytest
     pytest.importorskip("psycopg2")
     here, sleep = threading.current_thread(), time.sleep
 
-    def refuse(seconds: float) -> None:  # MLflow's own waiting, too, and that of no other thread
+    def reject(seconds: float) -> None:  # MLflow's own waiting, too, and that of no other thread
         if threading.current_thread() is here:
             pytest.fail("it was tried again")
         sleep(seconds)
 
-    monkeypatch.setattr(time, "sleep", refuse)
+    monkeypatch.setattr(time, "sleep", reject)
     with pytest.raises(
         TrackingError, match=r"MLflow at postgresql\+psycopg2://me:\*\*\*@127.0.0.1:1/mlflow: .*refused"
     ):

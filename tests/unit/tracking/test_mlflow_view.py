@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from builders import build_placement, build_recipe, build_request, build_result
-from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
+from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_plan
 from tfbench.metrics import CURVE_METRICS, EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
 from tfbench.records.run import ModelSummary, RunResult, Summary
-from tfbench.records.scaling import replica_arms
+from tfbench.records.scaling import replica_setups
 from tfbench.records.sweep import SweepPlan, Variation
-from tfbench.report.figures import ARM_COLORS
+from tfbench.report.figures import SETUP_COLORS
 from tfbench.tracking import fields, mlflow_sweep
 from tfbench.tracking.mlflow_sweep_view import sweep_view
 from tfbench.tracking.mlflow_view import AXES, MAX_TAG_CHARACTERS, OVERVIEW, View
@@ -92,7 +92,7 @@ def test_the_view_of_a_sweep_shows_its_runs_alone_and_answers_its_question() -> 
     assert (view.key, view.name) == ("tfbench-sweep-abc", "Sweep abc of test")
     assert state["searchFilter"] == "tags.`tfbench.sweep` = 'abc'"
     assert state["selectedColumns"] == [
-        "params.`arm`",
+        "params.`setup`",
         "params.`global_batch_size`",
         "params.`model.hidden_units`",
         "tags.`tfbench.round`",
@@ -102,28 +102,28 @@ def test_the_view_of_a_sweep_shows_its_runs_alone_and_answers_its_question() -> 
     kinds = [chart["type"] for chart in state["compareRunCharts"]]
     assert kinds == ["SCATTER"] * 2 + ["BAR", "PARALLEL"]
     parallel = state["compareRunCharts"][-1]
-    assert parallel["selectedParams"] == ["arm", "global_batch_size", "model.hidden_units"]
+    assert parallel["selectedParams"] == ["setup", "global_batch_size", "model.hidden_units"]
     assert parallel["selectedMetrics"] == ["samples_per_second"]
 
 
 def test_what_a_sweep_does_not_vary_is_not_drawn() -> None:
     assert axes_of(sweep_view(build_timed_plan()), "SCATTER") == [(BATCH, SPEED)]
-    one_arm = read_state(sweep_view(build_timed_plan(arms=TWO_ARMS[:1])))
-    assert one_arm["compareRunCharts"][-1]["selectedParams"] == ["global_batch_size"]
+    one_setup = read_state(sweep_view(build_timed_plan(setups=TWO_SETUPS[:1])))
+    assert one_setup["compareRunCharts"][-1]["selectedParams"] == ["global_batch_size"]
 
 
 def test_what_is_no_size_is_drawn_as_the_param_that_it_is() -> None:
     threads = Variation(key="threads", values=(1, 2))
     names = Variation(key="model.activation", values=("relu", "tanh"))
     single = Variation(key="training.epochs", values=(1,))
-    view = sweep_view(build_timed_plan(variations=(threads, names, single), arms=TWO_ARMS[:1]))
+    view = sweep_view(build_timed_plan(variations=(threads, names, single), setups=TWO_SETUPS[:1]))
     assert axes_of(view, "SCATTER") == [("training.intra_op_threads", SPEED), ("model.activation", SPEED)]
     assert "params.`training.intra_op_threads`" in view.columns
     assert "params.`training.epochs`" not in view.columns
 
 
 def test_numbers_of_replicas_are_drawn_as_numbers() -> None:
-    plan = build_timed_plan(variations=(), arms=replica_arms("gpu", (1, 2, 4)), per_replica_batch_size=32)
+    plan = build_timed_plan(variations=(), setups=replica_setups("gpu", (1, 2, 4)), per_replica_batch_size=32)
     assert axes_of(sweep_view(plan), "SCATTER") == [("num_replicas", "samples_per_second")]
 
 
@@ -134,12 +134,12 @@ def test_only_a_sweep_of_whole_trainings_has_curves_of_learning() -> None:
     assert lines == [("by_epoch/elapsed_seconds", "val_accuracy"), ("by_epoch/elapsed_seconds", "val_loss")]
 
 
-def test_arms_that_are_usual_differ_in_their_colours() -> None:
+def test_setups_that_are_usual_differ_in_their_colours() -> None:
     cpu, gpu = (tuple(f"{kind}:{index}" for index in range(16)) for kind in ("cpu", "gpu"))
-    arms = [("default", cpu[:1]), ("default", gpu[:1]), ("one_device", cpu[:1]), ("one_device", gpu[:1])]
-    arms += [("mirrored", cpu[:2]), *(("mirrored", gpu[:count]) for count in (2, 4, 8))]
-    assert len({fields.color_of(*arm, "tensorflow") for arm in arms}) == len(arms)
-    assert fields.color_of("another", gpu, "tensorflow") in ARM_COLORS
+    setups = [("default", cpu[:1]), ("default", gpu[:1]), ("one_device", cpu[:1]), ("one_device", gpu[:1])]
+    setups += [("mirrored", cpu[:2]), *(("mirrored", gpu[:count]) for count in (2, 4, 8))]
+    assert len({fields.color_of(*setup, "tensorflow") for setup in setups}) == len(setups)
+    assert fields.color_of("another", gpu, "tensorflow") in SETUP_COLORS
 
 
 def build_curve(*sizes: int, names: tuple[str, ...] = tuple(CURVE_METRICS)) -> Curve:
@@ -169,21 +169,21 @@ def test_curves_of_a_single_size_are_bars_and_only_what_is_known_is_drawn() -> N
     ]
 
 
-@pytest.mark.parametrize("place", range(len(ARM_COLORS)))
-def test_networks_under_one_arm_have_shades_of_its_colour(place: int) -> None:
+@pytest.mark.parametrize("place", range(len(SETUP_COLORS)))
+def test_networks_under_one_setup_have_shades_of_its_colour(place: int) -> None:
     shades = [mlflow_sweep._color(dataclasses.replace(build_curve(32), place=place, shade=shade)) for shade in range(4)]
-    assert shades[0] == ARM_COLORS[place]
+    assert shades[0] == SETUP_COLORS[place]
     for a, b in itertools.combinations(shades, 2):
         assert sum(abs(p - q) for p, q in zip(bytes.fromhex(a[1:]), bytes.fromhex(b[1:]), strict=True)) > 50
 
 
-def test_a_run_says_its_back_end_in_its_arm_its_note_and_its_colour() -> None:
+def test_a_run_says_its_backend_in_its_setup_its_note_and_its_colour() -> None:
     def build(backend: str) -> RunResult:
         recipe = build_recipe(training={"backend": backend})
         return build_result(request=build_request(recipe=recipe), placement=build_placement(strategy="default"))
 
     runs = {backend: build(backend) for backend in ("tensorflow", "jax", "torch")}
-    assert [fields.params(run)["arm"] for run in runs.values()] == [
+    assert [fields.params(run)["setup"] for run in runs.values()] == [
         "default cpu:0",
         "default cpu:0 backend=jax",
         "default cpu:0 backend=torch",

@@ -13,10 +13,10 @@ def test_an_address_that_cannot_be_listened_on_is_said(host: str) -> None:
 
 
 def test_a_port_that_is_not_this_users_is_no_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def reject(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(server.socket.socket, "bind", refuse)
+    monkeypatch.setattr(server.socket.socket, "bind", reject)
     with pytest.raises(TrackingError, match=r"host 127.0.0.1, port 80: cannot be listened on: Permission denied\."):
         server.choose_port(80)
 

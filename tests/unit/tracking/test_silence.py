@@ -118,5 +118,5 @@ def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
     tracker: Any = SilentInTheEnd()
     outcome = session.execute_run(build_request(run_id=RUN), state, store, tracker, Observer())
     assert (outcome.result.status, outcome.was_interrupted, outcome.tracked) == ("KILLED", True, None)
-    assert "not tracked: interrupted, and MLflow did not answer within 0 s." in outcome.summary.cautions
+    assert "not tracked: interrupted, and MLflow did not answer within 0 s." in outcome.summary.warnings
     assert asked == [("prepare",), ("follow", RUN), ("project", RUN)]

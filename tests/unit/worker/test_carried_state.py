@@ -122,17 +122,17 @@ def test_an_epoch_starts_from_zero_only_if_that_is_asked_for(at_epochs: bool) ->
     np.testing.assert_array_equal(states_of(model), np.zeros_like(before) if at_epochs else before)
 
 
-def test_a_snapshot_holds_the_state(tmp_path: Path) -> None:
+def test_a_checkpoint_holds_the_state(tmp_path: Path) -> None:
     from tfbench.backends.tensorflow.variables import training_variables
-    from tfbench.worker import snapshots
+    from tfbench.worker import checkpoints
 
     model = build_model()
     model(make_waves(STEPS))
     before = states_of(model)
-    path = snapshots.write_snapshot(tmp_path, epoch=1, variables=training_variables(model), kept=1)
+    path = checkpoints.write_checkpoint(tmp_path, epoch=1, variables=training_variables(model), kept=1)
     model(make_waves(STEPS, seed=1))
     assert np.abs(np.array(states_of(model)) - before).max() > 1e-3
-    snapshots.restore_snapshot(path, training_variables(model))
+    checkpoints.restore_checkpoint(path, training_variables(model))
     np.testing.assert_array_equal(states_of(model), before)
 
 
@@ -213,7 +213,7 @@ def build_sine(model: dict[str, Any], dataset: dict[str, Any], training: dict[st
         ({"stateful": False, "reset_state": "epoch"}, {}, {}, 'model: reset_state = "epoch" needs stateful = true'),
     ],
 )
-def test_what_does_not_go_with_a_carried_state_is_refused(
+def test_what_does_not_go_with_a_carried_state_is_rejected(
     model: dict[str, Any], dataset: dict[str, Any], training: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(RecipeError) as caught:

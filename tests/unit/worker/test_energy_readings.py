@@ -7,7 +7,7 @@ import pytest
 
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.records.run import EpochRecord, StepSpan
-from tfbench.worker.ledger import Ledger
+from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.recorder import FitReadings, Validation
 from tfbench.worker.span_clock import SpanClock
 
@@ -27,18 +27,18 @@ class Training:
         self.spans: list[StepSpan] = []
         self.epochs: list[EpochRecord] = []
         self._is_open = False  # a span, in which steps are under way
-        self.ledger = Ledger(0, now=self._now)
+        self.breakdown = Breakdown(0, now=self._now)
         self.model = SimpleNamespace(steps_per_execution=1, stop_training=False)
         clock = SpanClock(
             MeasurementConfig(**({"warmup_steps": 5, "min_span_seconds": 0.035} | config)),
             synchronize=lambda: None,
             on_span=self._on_span,
-            ledger=self.ledger,
+            breakdown=self.breakdown,
             now=self._now,
         )
         self.readings = FitReadings(
             clock=clock,
-            ledger=self.ledger,
+            breakdown=self.breakdown,
             model=self.model,
             steps_per_epoch=steps_per_epoch,
             global_batch_size=4,
@@ -96,8 +96,8 @@ def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_ta
     assert read.readings.clock.steady_steps_per_second == unread.readings.clock.steady_steps_per_second
 
 
-def test_the_ledger_has_it_between_steps_and_epochs() -> None:
-    read, unread = (training.ledger.record().entries for training in (Training(), Training(reads=False)))
+def test_the_breakdown_has_it_between_steps_and_epochs() -> None:
+    read, unread = (training.breakdown.record().entries for training in (Training(), Training(reads=False)))
     assert {name: read[name] for name in ("warmup", "steady", "validation")} == {
         name: unread[name] for name in ("warmup", "steady", "validation")
     }

@@ -64,7 +64,7 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
     evaluation.evaluate_trained(prepared)
     prepared.journal.close()
     replayed = Replay()
-    from tfbench.records.lines import Follower
+    from tfbench.records.json_lines import Follower
 
     for record in Follower(prepared.journal.path).read():
         replayed.apply(record)

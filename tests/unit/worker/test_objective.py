@@ -57,7 +57,7 @@ def test_summed_squared_error_adds_the_steps_of_a_sequence() -> None:
     assert float(SummedSquaredError()(truth, predicted)) == pytest.approx((14 + 4) / 2)
 
 
-def test_logits_of_a_sequence_are_refused() -> None:
+def test_logits_of_a_sequence_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"logits must be of shape \(batch, classes\)\. Received: \(8, 3, 10\)\."):
         LogitsCrossEntropy()(np.zeros((8, 3)), np.zeros((8, 3, 10)))
 

@@ -162,7 +162,7 @@ def test_what_keras_or_the_model_does_not_take_is_named(config: Any, message: st
     assert str(caught.value).startswith("training.optimizer")
 
 
-def test_clipping_each_replicas_gradients_is_refused() -> None:
+def test_clipping_each_replicas_gradients_is_rejected() -> None:
     with pytest.raises(RecipeError, match="global_clipnorm cannot be used with 2 replicas on TensorFlow"):
         require_same_clipping(build_optimizer(AdamConfig(global_clipnorm=1.0), linear(), total_steps=6), 2)
 
@@ -178,7 +178,7 @@ def test_clipping_each_replicas_gradients_is_refused() -> None:
         ({"name": "own", "function": "no function"}, "training.optimizer.own.function: "),
     ],
 )
-def test_values_that_do_not_go_together_are_refused(values: dict[str, object], message: str) -> None:
+def test_values_that_do_not_go_together_are_rejected(values: dict[str, object], message: str) -> None:
     problems = find_problems(TrainingConfig, {"global_batch_size": 1, "epochs": 1, "optimizer": values}, "training")[1]
     assert len(problems) == 1 and message in problems[0]
 

@@ -69,7 +69,7 @@ def test_keras_is_imported_and_seeded_without_what_nothing_needs(
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_a_process_of_another_back_end_starts_without_tensorflow(backend: str) -> None:
+def test_a_process_of_another_backend_starts_without_tensorflow(backend: str) -> None:
     if not importlib.util.find_spec(backend) or not importlib.util.find_spec("tensorflow"):
         pytest.skip(f"{backend} and TensorFlow are not both installed")
     command = [sys.executable, "-c", START.format(backend=backend)]

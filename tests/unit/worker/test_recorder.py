@@ -6,14 +6,14 @@ import pytest
 
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.records.run import StepSpan
-from tfbench.worker.ledger import Ledger
+from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.recorder import Validation, flatten_logs
 from tfbench.worker.span_clock import SpanClock
 
 MS = 1_000_000  # in nanoseconds
 
 
-class NotedLedger(Ledger):
+class NotedBreakdown(Breakdown):
     """Notes each entry that is opened."""
 
     def __init__(self) -> None:
@@ -31,13 +31,13 @@ class Run:
     def __init__(self, readings_ms: list[float], **config: Any) -> None:
         self.spans: list[StepSpan] = []
         self.synchronizations = 0
-        self.ledger = NotedLedger()
+        self.breakdown = NotedBreakdown()
         readings: Iterator[float] = iter(readings_ms)
         self.clock = SpanClock(
             MeasurementConfig(**({"warmup_steps": 1} | config)),
             synchronize=self._synchronize,
             on_span=self.spans.append,
-            ledger=self.ledger,
+            breakdown=self.breakdown,
             now=lambda: int(next(readings) * MS),
         )
 
@@ -80,7 +80,7 @@ def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_fiv
 
     config = MeasurementConfig(warmup_steps=4)
     clock = SpanClock(
-        config, synchronize=synchronize, on_span=spans.append, ledger=NotedLedger(), now=lambda: int(now_ms * MS)
+        config, synchronize=synchronize, on_span=spans.append, breakdown=NotedBreakdown(), now=lambda: int(now_ms * MS)
     )
     clock.begin_epoch(1)
     for _ in range(60):
@@ -126,7 +126,7 @@ def test_several_workers_end_at_the_same_step_which_the_first_one_says() -> None
             MeasurementConfig(warmup_steps=2, seconds=60.0),
             synchronize=lambda: None,
             on_span=spans.append,
-            ledger=NotedLedger(),
+            breakdown=NotedBreakdown(),
             now=lambda: int(now_ms * MS),
             ask_first=ask,
         )
@@ -156,7 +156,7 @@ def test_limit_of_steps_counts_those_after_the_warmup() -> None:
     assert not run.steps(3)
     assert run.steps(1)
     assert run.cuts == [(1, 1, 1), (1, 2, 2), (1, 3, 4)]
-    assert run.ledger.opened[-2:] == ["steady", "callbacks"]
+    assert run.breakdown.opened[-2:] == ["steady", "callbacks"]
 
 
 @pytest.mark.parametrize(("call_ms", "calls"), [(1500, 3), (9000, 2)])
@@ -176,24 +176,24 @@ def test_time_spent_in_a_restart_after_the_warmup_does_not_count_towards_the_lim
     assert run.steps(1)
 
 
-def test_the_ledger_is_told_of_first_step_warmup_and_steady_steps() -> None:
+def test_the_breakdown_is_told_of_first_step_warmup_and_steady_steps() -> None:
     run = Run([0, 1, 2, 3, 4, 5, 6, 7], warmup_steps=2)
     run.clock.begin_epoch(1)
-    assert run.ledger.opened == ["first_step"]
+    assert run.breakdown.opened == ["first_step"]
     run.steps(1)
     run.clock.restart()
-    assert run.ledger.opened[1:] == ["warmup", "warmup"]
+    assert run.breakdown.opened[1:] == ["warmup", "warmup"]
     run.steps(1)
-    assert run.ledger.opened[3:] == ["steady"]
+    assert run.breakdown.opened[3:] == ["steady"]
     run.steps(1, ends_epoch=True)
-    assert run.ledger.opened[4:] == ["callbacks"]
+    assert run.breakdown.opened[4:] == ["callbacks"]
 
 
 def test_a_first_execution_of_all_the_warmup_is_followed_by_steady_steps() -> None:
     run = Run([0, 1, 2, 3, 4], warmup_steps=3)
     run.clock.begin_epoch(1)
     run.steps(1, each=5)
-    assert run.ledger.opened == ["first_step", "steady"]
+    assert run.breakdown.opened == ["first_step", "steady"]
     assert run.clock.steady_steps_per_second is None
     run.steps(1, each=5, ends_epoch=True)
     assert run.clock.steady_steps_per_second == pytest.approx(5 / 0.002)  # from 2 to 4 ms

@@ -13,7 +13,7 @@ from tensorflow.python.framework import ops
 
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.records.run import EpochRecord, StepSpan
-from tfbench.worker.ledger import Ledger
+from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.recorder import FitReadings, Validation, build_callbacks
 from tfbench.worker.span_clock import SpanClock
 
@@ -44,18 +44,18 @@ class Training:
         model.compile("sgd", loss, metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")])
         inputs = np.ones((4, 2), np.float32)
         batches = tf.data.Dataset.from_tensors((inputs, np.array([0, 1, 2, 0])))
-        ledger = Ledger(0)
+        breakdown = Breakdown(0)
         ticks: Iterator[int] = iter(range(0, 10**15, 10_000_000))  # 10 ms a reading, of which a step has one
         clock = SpanClock(
             MeasurementConfig(warmup_steps=1, min_span_seconds=0.035),
             synchronize=self._synchronize,
             on_span=self.spans.append,
-            ledger=ledger,
+            breakdown=breakdown,
             now=lambda: next(ticks),
         )
         readings = FitReadings(
             clock=clock,
-            ledger=ledger,
+            breakdown=breakdown,
             model=model,
             steps_per_epoch=STEPS,
             global_batch_size=4,

@@ -50,7 +50,7 @@ def returning(expression: str) -> str:
     return f"def load_splits(data_dir):\n    return {expression}\n"
 
 
-def refusal(kind: Any, *arguments: Any, **options: Any) -> str:
+def rejection(kind: Any, *arguments: Any, **options: Any) -> str:
     with pytest.raises((RecipeError, DatasetError)) as caught:
         kind(*arguments, **options)
     return str(caught.value)
@@ -132,13 +132,13 @@ def build_model():
     assert summarize_model(model, "").own_optimizer == "AdamW"
     given = ["training.optimizer.momentum"]
     with pytest.warns(Notice):
-        message = refusal(compiled_model.build_compiled_model, *arguments, allows_code=True, given=given)
+        message = rejection(compiled_model.build_compiled_model, *arguments, allows_code=True, given=given)
     assert message.startswith("training.optimizer.momentum: the network comes compiled, and trains with its own")
     Path("clips.py").write_text(code.replace("AdamW(0.5)", "AdamW(clipnorm=0.5)"), encoding="utf-8")
     clips = ModelConfig(name="clips.py:build_model")
     monkeypatch.setattr(backends.current(), "count_replicas", lambda: 2)
     with pytest.warns(Notice):
-        message = refusal(compiled_model.build_compiled_model, clips, *arguments[1:], allows_code=True)
+        message = rejection(compiled_model.build_compiled_model, clips, *arguments[1:], allows_code=True)
     assert "clipnorm cannot be used with 2 replicas" in message
 
 
@@ -151,23 +151,23 @@ def test_the_current_folder_does_not_stand_for_pythons_own_modules() -> None:
 
 def test_nothing_is_imported_unless_it_was_allowed() -> None:
     Path("nets.py").write_text(TRACE + NET, encoding="utf-8")
-    message = refusal(compiled_model.build_model, ModelConfig(name="nets:build_model"), SPEC)
+    message = rejection(compiled_model.build_model, ModelConfig(name="nets:build_model"), SPEC)
     assert message == (
         "model.name: nets:build_model is code from outside of tfbench, which can do whatever you can. "
         "If you trust it, allow it with --allow-code."
     )
-    message = refusal(prepared.load_data, DatasetConfig(name="nets:load_splits"), None, seed=0)
+    message = rejection(prepared.load_data, DatasetConfig(name="nets:load_splits"), None, seed=0)
     assert message.startswith("dataset.name: nets:load_splits is code from outside of tfbench")
     assert not Path("imported").exists()
 
 
 def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed_again(in_tmp_path: Path) -> None:
     recipe = build_recipe(model={"name": "nets:build_model"}, training={"epochs": 5})
-    snapshots = files_folder(in_tmp_path / "run.jsonl") / "snapshots"
-    snapshots.mkdir(parents=True)
-    (snapshots / "epoch_000000.npz").touch()
+    checkpoints = files_folder(in_tmp_path / "run.jsonl") / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "epoch_000000.npz").touch()
     previous = RunResult(request=build_request(recipe=recipe, allows_code=True))
-    message = refusal(resumed_request, previous, in_tmp_path / "run.jsonl", overrides={}, name=None, data_dir=None)
+    message = rejection(resumed_request, previous, in_tmp_path / "run.jsonl", overrides={}, name=None, data_dir=None)
     assert "model.name: nets:build_model is code from outside" in message
 
 
@@ -219,14 +219,14 @@ def test_a_run_is_named_after_its_network(model: dict[str, Any], name: str) -> N
 def test_code_that_cannot_be_imported_or_called_is_explained(
     code: str, name: str, options: dict[str, Any], message: str
 ) -> None:
-    found = refusal(build, code, name, **options)
+    found = rejection(build, code, name, **options)
     assert found.startswith(f"model.name: {name}: ")
     assert message.format(folder=Path.cwd()) in found
 
 
 def test_what_the_code_raised_is_shown_with_its_line() -> None:
     code = "def build_model(spec):\n    return inner()\n\ndef inner():\n    raise KeyError('width')\n"
-    lines = [line for line in refusal(build, code).splitlines() if "^" not in line]
+    lines = [line for line in rejection(build, code).splitlines() if "^" not in line]
     assert lines == [
         "model.name: nets:build_model: raised an error:",
         f'  File "{Path.cwd()}/nets.py", line 2, in build_model',
@@ -259,7 +259,7 @@ def test_what_is_returned_must_be_a_model_for_this_data(code: str, message: str)
     import keras
 
     try:
-        found = refusal(build, f"import keras\n\ndef build_model(spec):\n    {code}\n")
+        found = rejection(build, f"import keras\n\ndef build_model(spec):\n    {code}\n")
     finally:
         keras.config.set_dtype_policy("float32")
     assert found.startswith("model.name: nets:build_model: ")
@@ -330,7 +330,7 @@ def load_splits(data_dir, samples=4):
     assert (splits.source, splits.spec.input_scale) == ("mine", 1 / 255)
     assert isinstance(splits.train, Split)
     sys.modules.pop("data")
-    assert refusal(load, code, samples=5) == "dataset.name: data:load_splits: train: expected 4 samples, found 5."
+    assert rejection(load, code, samples=5) == "dataset.name: data:load_splits: train: expected 4 samples, found 5."
 
 
 @pytest.mark.parametrize(
@@ -354,9 +354,9 @@ def load_splits(data_dir, samples=4):
         ("((X, X), (X, X[:, :2]))", "validation: expected targets of shape (4,), found (2,)."),
     ],
 )
-def test_arrays_that_do_not_fit_together_are_refused(returned: str, message: str) -> None:
+def test_arrays_that_do_not_fit_together_are_rejected(returned: str, message: str) -> None:
     code = f"X = np.zeros((6, 4))\nY = np.arange(6) % 3\n{returning(returned)}"
-    found = refusal(load, code)
+    found = rejection(load, code)
     assert found.startswith("dataset.name: data:load_splits: ")
     assert message in found
 

@@ -37,10 +37,10 @@ worker.main()
 def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
     """A journal on a disk that takes nothing more."""
 
-    def refuse(journal: Journal, *args: Any, **fields: Any) -> None:
+    def reject(journal: Journal, *args: Any, **fields: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Journal, "append", refuse)
+    monkeypatch.setattr(Journal, "append", reject)
     return Journal(tmp_path / "run.jsonl")
 
 
@@ -100,4 +100,4 @@ def test_a_process_that_is_asked_to_stop_before_it_is_ready_ends_whatever_passes
     finally:
         process.kill()
         process.communicate()
-    assert [json.loads(line)["kind"] for line in journal.read_text(encoding="utf-8").splitlines()] == ["ledger"]
+    assert [json.loads(line)["kind"] for line in journal.read_text(encoding="utf-8").splitlines()] == ["breakdown"]

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from tfbench.analysis.comparison.equality import equal_settings, run_settings
-from tfbench.analysis.run.checks import find_speed_cautions
+from tfbench.analysis.run.checks import find_speed_warnings
 from tfbench.analysis.run.cost import find_target
 from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.abilities import COMPILER_KEY
+from tfbench.recipe.backend_support import COMPILER_KEY
 from tfbench.recipe.sections import CostConfig, Reference
 from tfbench.records.energy import Part
 from tfbench.records.machine import Environment
 from tfbench.records.run import RunResult, Summary
-from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
+from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_setup
 from tfbench.schema import Timestamp, table_of, to_plain
 
 FORMAT_VERSION = 2
@@ -44,11 +44,11 @@ class RunBrief:
     hardware: list[str]
     is_synthetic: bool
     metrics: dict[str, int | float | None]
-    cautions: list[str]
+    warnings: list[str]
     settings: dict[str, Any]
     references: list[Annotated[dict[str, Any], table_of(Reference)]]
     profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
-    speed_cautions: list[str] = dataclasses.field(default_factory=list)  # of `cautions`, those against its speed
+    speed_warnings: list[str] = dataclasses.field(default_factory=list)  # of `warnings`, those against its speed
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on
     environment: Annotated[dict[str, Any], table_of(Environment)] | None = None
@@ -58,9 +58,9 @@ class RunBrief:
     energy_parts: list[Part] = dataclasses.field(default_factory=list)  # of the machine, that its energy is of
 
     @property
-    def arm(self) -> str:
-        """Strategy and devices: "mirrored cpu:0,cpu:1"; with the back end, where it is not TensorFlow."""
-        return label_arm(self.strategy, self.devices, self.backend)
+    def setup(self) -> str:
+        """Strategy and devices: "mirrored cpu:0,cpu:1"; with the backend, where it is not TensorFlow."""
+        return label_setup(self.strategy, self.devices, self.backend)
 
     @property
     def equals(self) -> dict[str, Any]:
@@ -115,11 +115,11 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         hardware=list(placement.hardware) if placement else [],
         is_synthetic=result.is_synthetic,
         metrics=dict(summary.metrics),
-        cautions=list(summary.cautions),
+        warnings=list(summary.warnings),
         settings=run_settings(result),
         references=tables["reference"],
         profile=result.request.profile.kind if result.request.profile else "",
-        speed_cautions=list(find_speed_cautions(result)),
+        speed_warnings=list(find_speed_warnings(result)),
         num_workers=placement.num_workers if placement else 1,
         num_machines=placement.num_machines if placement else 1,
         environment=to_plain(result.environment) if result.environment else None,
@@ -134,7 +134,7 @@ def differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
     """Returns the settings in which any two runs differ, network and batch first."""
     keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
     mixes = len({brief.backend for brief in briefs}) > 1
-    # A back end is part of the arm, and of several each has compilers of its own.
+    # A backend is part of the setup, and of several each has compilers of its own.
     left_out = ("training.seed", "dataset.train_samples", BACKEND_KEY, *((COMPILER_KEY,) if mixes else ()))
     differing = [
         key

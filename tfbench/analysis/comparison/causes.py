@@ -1,4 +1,4 @@
-"""What makes an arm slower, as far as its runs tell, and which command would measure what they do not."""
+"""What makes a setup slower, as far as its runs tell, and which command would measure what they do not."""
 
 import shlex
 
@@ -59,7 +59,7 @@ def profile_command(entry: Entry, base: Entry) -> str:
     """Returns the command that profiles the step of one replica of a slower setup.
 
     A recipe that is not shipped is taken from a file NAME.toml. "" of a setup without replicas, and where other devices
-    or back ends are as good a reason as the replicas.
+    or backends are as good a reason as the replicas.
     """
     run = entry.runs[0]
     if run.num_devices == 1 or run.strategy in CUTTING_STRATEGIES or _place(entry) != _place(base):

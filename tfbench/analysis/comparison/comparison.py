@@ -1,4 +1,4 @@
-"""Runs side by side: a row a network size and batch size, a column an arm, speed-ups over one of the arms."""
+"""Runs side by side: a row a network size and batch size, a column a setup, speed-ups over one of the setups."""
 
 import dataclasses
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief, differing_keys
 from tfbench.analysis.comparison.equality import Difference, find_unequal_settings
-from tfbench.analysis.comparison.hosts import arm_of, choose_hosts, host_of, name_alone, name_arms
+from tfbench.analysis.comparison.hosts import choose_hosts, host_of, name_alone, name_setups, setup_of
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, interval_around, log_interval
 from tfbench.analysis.comparison.judging import Runs, judge_family
 from tfbench.analysis.comparison.speedup import Speedup
@@ -18,22 +18,22 @@ from tfbench.records.sweep import BATCH_KEY, round_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """A point that has no speed: under which setting and arm, how it ended and why."""
+    """A configuration that has no speed: under which setting and setup, how it ended and why."""
 
     setting: dict[str, Any]
-    arm: str
+    setup: str
     outcome: str
     reason: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One setting under one arm; no speed: `outcome` and `reason` say why.
+    """One setting under one setup; no speed: `outcome` and `reason` say why.
 
     `speed` is the geometric mean over the runs, as in the ratios of speed-ups and at the center of intervals.
     """
 
-    arm: str
+    setup: str
     runs: tuple[RunBrief, ...]
     speed: float | None  # samples per second
     interval: Interval | None
@@ -54,7 +54,7 @@ class Entry:
         """Its runs, to be judged: in rounds of their machine, and with the scatter of other settings there."""
         rounds = [round_of(run.tags) for run in self.runs]
         return Runs(
-            arm=f"{self.arm} on {self.host}",
+            setup=f"{self.setup} on {self.host}",
             speeds=tuple(run.speed or math.nan for run in self.runs),
             rounds=tuple(place and (self.host, *place) for place in rounds),
         )
@@ -73,12 +73,12 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One setting under every arm."""
+    """One setting under every setup."""
 
     setting: dict[str, Any]  # of the keys that tell rows apart
     num_parameters: int | None
-    global_batch_size: int | None  # None: not known, or not the same under every arm
-    entries: dict[str, Entry]  # by arm
+    global_batch_size: int | None  # None: not known, or not the same under every setup
+    entries: dict[str, Entry]  # by setup
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,13 +87,13 @@ class Comparison:
 
     recipes: tuple[str, ...]
     keys: tuple[str, ...]  # that tell rows apart
-    arms: tuple[str, ...]
+    setups: tuple[str, ...]
     baseline: str
     rows: tuple[Row, ...]
     is_synthetic: bool
-    shares_cores: tuple[str, ...]  # arms whose replicas are logical devices of one processor
+    shares_cores: tuple[str, ...]  # setups whose replicas are logical devices of one processor
     references: tuple[dict[str, Any], ...]  # published for the recipes of the runs
-    compared: tuple[str, ...] = ()  # of what must be equal: in which the arms differ on purpose
+    compared: tuple[str, ...] = ()  # of what must be equal: in which the setups differ on purpose
     own_settings: Mapping[str, Any] | None = None  # the recipe's, whose references these are; None: not known
     unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)  # by id, why runs are left out
     machine_settings: Mapping[str, MachineSettings] = dataclasses.field(default_factory=dict)  # the user's, by name
@@ -106,16 +106,16 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class _Rules:
-    """How arms are held against each other."""
+    """How setups are held against each other."""
 
     baseline: str
     allows_unequal: bool  # compare runs that differ in what must be equal all the same
-    compared: Collection[str]  # of what must be equal: in which arms may differ
+    compared: Collection[str]  # of what must be equal: in which setups may differ
 
 
 @dataclasses.dataclass(slots=True)
 class _Cell:
-    """What there is of one setting under one arm."""
+    """What there is of one setting under one setup."""
 
     runs: list[RunBrief] = dataclasses.field(default_factory=list)
     failures: list[Failure] = dataclasses.field(default_factory=list)
@@ -126,7 +126,7 @@ def compare(
     *,
     keys: Sequence[str] | None = None,
     settings: Sequence[Mapping[str, Any]] = (),
-    arms: Sequence[str] | None = None,
+    setups: Sequence[str] | None = None,
     baseline: str | None = None,
     failures: Iterable[Failure] = (),
     allows_unequal: bool = False,
@@ -138,28 +138,28 @@ def compare(
         briefs: Runs that are over, of one recipe or of several that are to be compared.
         keys: Dotted keys that tell rows apart, or "threads"; None: all in which the runs differ.
         settings: The rows, in their order; others, and all without it, come by network size and batch size.
-        arms: The columns, in their order; None: as they come.
-        baseline: The arm that others are held against; None: the first.
-        failures: Points without a speed that have no run, or none that tells why.
+        setups: The columns, in their order; None: as they come.
+        baseline: The setup that others are held against; None: the first.
+        failures: Configurations without a speed that have no run, or none that tells why.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
-        compared: Of what must be equal: in which arms may differ; of two back ends, what is theirs by nature, too.
+        compared: Of what must be equal: in which setups may differ; of two backends, what is theirs by nature, too.
 
     Returns:
         All but `own_settings`, `unreadable` and `machine_settings`, which the caller may know.
     """
-    name_of = name_alone if arms is None else arm_of
+    name_of = name_alone if setups is None else setup_of
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or (), name_of(brief))))]
     measured = [brief for brief in briefs if brief.speed]
     keys = list(differing_keys(measured) if keys is None else keys)
-    names = name_arms(measured, is_planned=arms is not None)
-    arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
-    chosen = baseline if baseline in arms else (arms[0] if arms else "")
+    names = name_setups(measured, is_planned=setups is not None)
+    setups = list(dict.fromkeys([*(setups or ()), *names.values(), *(failure.setup for failure in failed)]))
+    chosen = baseline if baseline in setups else (setups[0] if setups else "")
     rules = _Rules(baseline=chosen, allows_unequal=allows_unequal, compared=compared)
     grid: dict[str, tuple[dict[str, Any], dict[str, _Cell]]] = {}
 
     def cells_of(setting: Mapping[str, Any]) -> dict[str, _Cell]:
         name = json.dumps(setting, default=str)  # values may be lists; 1, 1.0 and true are three
-        return grid.setdefault(name, (dict(setting), {arm: _Cell() for arm in arms}))[1]
+        return grid.setdefault(name, (dict(setting), {setup: _Cell() for setup in setups}))[1]
 
     for setting in settings:
         cells_of(setting)
@@ -167,12 +167,12 @@ def compare(
     for brief in measured:
         cells_of({key: setting_value(brief.settings, key) for key in keys})[names[brief.run_id]].runs.append(brief)
     for failure in failed:
-        cells_of(failure.setting)[failure.arm].failures.append(failure)
+        cells_of(failure.setting)[failure.setup].failures.append(failure)
     rows = _judge([_make_row(*place, rules) for place in grid.values()], rules)
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
         keys=tuple(keys),
-        arms=tuple(arms),
+        setups=tuple(setups),
         baseline=chosen,
         rows=(*rows[:num_planned], *sorted(rows[num_planned:], key=_row_order)),
         is_synthetic=any(brief.is_synthetic for brief in measured),
@@ -193,13 +193,13 @@ def setting_value(settings: Mapping[str, Any], key: str) -> Any:
 
 
 def _make_row(setting: dict[str, Any], cells: Mapping[str, _Cell], rules: _Rules) -> Row:
-    hosts = choose_hosts({arm: cell.runs for arm, cell in cells.items()})
-    entries = {arm: _make_entry(arm, cell, hosts[arm], rules) for arm, cell in cells.items()}
+    hosts = choose_hosts({setup: cell.runs for setup, cell in cells.items()})
+    entries = {setup: _make_entry(setup, cell, hosts[setup], rules) for setup, cell in cells.items()}
     base = entries[rules.baseline].runs if entries else ()
-    for arm, entry in entries.items():
-        if base and entry.runs and arm != rules.baseline:
+    for setup, entry in entries.items():
+        if base and entry.runs and setup != rules.baseline:
             unequal = find_unequal_settings(base[0].settings, entry.runs[0].settings, compared=rules.compared)
-            entries[arm] = dataclasses.replace(entry, unequal=unequal)
+            entries[setup] = dataclasses.replace(entry, unequal=unequal)
     sizes = [brief.metrics.get("num_parameters") for cell in cells.values() for brief in cell.runs]
     batches = {entry.global_batch_size for entry in entries.values()} - {None}
     return Row(
@@ -210,18 +210,18 @@ def _make_row(setting: dict[str, Any], cells: Mapping[str, _Cell], rules: _Rules
     )
 
 
-def _make_entry(arm: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
+def _make_entry(setup: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
     here = [brief for brief in cell.runs if host_of(brief) == host]
     outcome, reason = ("FINISHED", "") if here else ("MISSING", "not measured")
     if cell.failures:
         outcome, reason = cell.failures[0].outcome, cell.failures[0].reason
     if not here:
-        return Entry(arm=arm, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
+        return Entry(setup=setup, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
     newest = max(here, key=lambda brief: brief.created).equals
     kept = [brief for brief in here if rules.allows_unequal or brief.equals == newest]
     speeds = [brief.speed or math.nan for brief in kept]
     return Entry(
-        arm=arm,
+        setup=setup,
         runs=tuple(kept),
         speed=geometric_mean(speeds),
         interval=log_interval(speeds),
@@ -233,18 +233,21 @@ def _make_entry(arm: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
 
 
 def _judge(rows: Sequence[Row], rules: _Rules) -> list[Row]:
-    """Puts in the speed-ups over the baseline, of all settings and arms at once."""
+    """Puts in the speed-ups over the baseline, of all settings and setups at once."""
     baseline = rules.baseline
     places = [
-        (place, arm)
+        (place, setup)
         for place, row in enumerate(rows)
-        for arm, entry in row.entries.items()
-        if arm != baseline and entry.runs and row.entries[baseline].runs and (rules.allows_unequal or not entry.unequal)
+        for setup, entry in row.entries.items()
+        if setup != baseline
+        and entry.runs
+        and row.entries[baseline].runs
+        and (rules.allows_unequal or not entry.unequal)
     ]
-    pairs = [(rows[place].entries[baseline].measured, rows[place].entries[arm].measured) for place, arm in places]
+    pairs = [(rows[place].entries[baseline].measured, rows[place].entries[setup].measured) for place, setup in places]
     judged = [dict(row.entries) for row in rows]
-    for (place, arm), speedup in zip(places, judge_family(pairs), strict=True):
-        judged[place][arm] = dataclasses.replace(judged[place][arm], speedup=speedup)
+    for (place, setup), speedup in zip(places, judge_family(pairs), strict=True):
+        judged[place][setup] = dataclasses.replace(judged[place][setup], speedup=speedup)
     for entries in judged:
         _share_scatter(entries, baseline)
     return [dataclasses.replace(row, entries=entries) for row, entries in zip(rows, judged, strict=True)]
@@ -252,15 +255,15 @@ def _judge(rows: Sequence[Row], rules: _Rules) -> list[Row]:
 
 def _share_scatter(entries: dict[str, Entry], baseline: str) -> None:
     """Puts in intervals of speeds by the scatter that their ratios are judged by, the baseline's by the largest."""
-    found = {arm: one.speedup for arm, one in entries.items() if one.speedup}
-    halves = {arm: one.speed_half_widths for arm, one in found.items() if one.speed_half_widths}
-    widest = {arm: half for arm, (_, half) in halves.items()}
+    found = {setup: one.speedup for setup, one in entries.items() if one.speedup}
+    halves = {setup: one.speed_half_widths for setup, one in found.items() if one.speed_half_widths}
+    widest = {setup: half for setup, (_, half) in halves.items()}
     if halves:
         widest[baseline] = max(half for half, _ in halves.values())
-    for arm, half in widest.items():
-        entry, speedup = entries[arm], found.get(arm) or next(iter(found.values()))
+    for setup, half in widest.items():
+        entry, speedup = entries[setup], found.get(setup) or next(iter(found.values()))
         interval = interval_around(entry.speed or math.nan, half, len(entry.runs), speedup.method)
-        entries[arm] = dataclasses.replace(entry, interval=interval)
+        entries[setup] = dataclasses.replace(entry, interval=interval)
 
 
 def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:
@@ -269,12 +272,12 @@ def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:
     return tuple(one for place, one in enumerate(listed) if one not in listed[:place])
 
 
-def _failure_of(brief: RunBrief, keys: Sequence[str], arm: str) -> Failure | None:
+def _failure_of(brief: RunBrief, keys: Sequence[str], setup: str) -> Failure | None:
     if brief.speed:
         return None
     reason = brief.reason or "no steady steps were measured"
     setting = {key: setting_value(brief.settings, key) for key in keys}
-    return Failure(setting=setting, arm=arm, outcome=brief.status, reason=reason)
+    return Failure(setting=setting, setup=setup, outcome=brief.status, reason=reason)
 
 
 def _row_order(row: Row) -> tuple[float, float, str]:

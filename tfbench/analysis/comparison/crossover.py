@@ -67,7 +67,7 @@ def find_crossover(comparison: Comparison, second: str) -> Crossover:
         entries = [row.entries[setup] for setup in setups]
         failed = [entry for entry in entries if entry.outcome not in ("FINISHED", "MISSING")]
         if failed:
-            failures[value_of(row.setting[key])] = f"{failed[0].arm}: {failed[0].outcome}: {failed[0].reason}"
+            failures[value_of(row.setting[key])] = f"{failed[0].setup}: {failed[0].outcome}: {failed[0].reason}"
         elif speedup := entries[1].speedup:
             points[value_of(row.setting[key])] = speedup
     unequal = next((row.entries[second].unequal for row in comparison.rows if row.entries[second].unequal), ())

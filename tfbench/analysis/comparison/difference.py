@@ -44,7 +44,7 @@ class Side:
     name: str
     status: str
     recipe: str
-    cautions: tuple[str, ...]  # that the other run does not have
+    warnings: tuple[str, ...]  # that the other run does not have
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,13 +91,13 @@ def compare_runs(a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summ
 def _find_results(a: Summary, b: Summary) -> tuple[tuple[ResultDifference, ...], int]:
     """Returns the figures that differ, speed first, and how many there are.
 
-    Sizes are causes; the parts of the ledger are neither.
+    Sizes are causes; the parts of the time breakdown are neither.
     """
     names = [
         name
         for name, metric in sorted(METRICS.items(), key=lambda entry: entry[0] != SPEED_METRIC)
         if metric.better is not Better.NEITHER
-        and (not name.startswith("ledger/") or name == "ledger/wall_seconds")
+        and (not name.startswith("breakdown/") or name == "breakdown/wall_seconds")
         and (a.metrics.get(name) is not None or b.metrics.get(name) is not None)
     ]
     pairs = [ResultDifference(name=name, a=a.metrics.get(name), b=b.metrics.get(name)) for name in names]
@@ -148,5 +148,5 @@ def _describe(result: RunResult, summary: Summary, other: Summary) -> Side:
         name=result.request.name,
         status=result.status,
         recipe=result.request.recipe.name,
-        cautions=tuple(caution for caution in summary.cautions if caution not in other.cautions),
+        warnings=tuple(warning for warning in summary.warnings if warning not in other.warnings),
     )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.abilities import COMPILER_KEY
+from tfbench.recipe.backend_support import COMPILER_KEY
 from tfbench.records.run import RunResult
 
 _SOFT_PLACEMENT = "soft_device_placement"  # between devices of one kind
@@ -44,7 +44,7 @@ MUST_BE_EQUAL = frozenset(
 )
 _WITHIN = tuple(f"{name}." for name in MUST_BE_EQUAL)
 _SECTIONS = ("model", "dataset", "training", "measurement")
-# What runs of two back ends differ in by nature: the framework, what it calls a compiler, and settings of one alone.
+# What runs of two backends differ in by nature: the framework, what it calls a compiler, and settings of one alone.
 OF_BACKENDS = (
     *("backend", "compiler", "tensorflow", "jax", "torch", "tensorflow_onednn", "xla_flags"),
     _SOFT_PLACEMENT,
@@ -53,7 +53,7 @@ OF_BACKENDS = (
 # What two machines differ in by nature, where machines are what is compared; not what was set on them, as threads.
 OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memory_limit_bytes", "cpuset")
 # What does not keep machines from being compared: that, what their kernels and processors choose, and versions, which
-# are cautions.
+# are warnings.
 BETWEEN_MACHINES = (*OF_MACHINES, "autogroup_niceness", "tensorflow_onednn", *VERSIONS)
 # How variables begin that are none of one framework alone.
 _READ_BY_ALL = ("CUDA_", "CUDNN_", "GLIBC_", "LD_PRELOAD", "MALLOC_", "NCCL_", "TCMALLOC_")
@@ -113,7 +113,7 @@ def find_unequal_settings(
     That is model, data, batch size, optimizer, loss and clock; what was built of them: parameters, FLOPs, the files of
     own code and networks; all that changes what is computed for the same recipe (XLA, precision, layout, threads,
     determinism, oneDNN); versions and machine. Soft placement must be equal between devices of one kind; tfbench
-    switches it off on the CPU alone, so that it is otherwise part of what is compared. Of runs of two back ends, what
+    switches it off on the CPU alone, so that it is otherwise part of what is compared. Of runs of two backends, what
     these differ in by nature is none of it.
 
     Args:
@@ -149,7 +149,7 @@ def find_unequal_settings(
 
 
 def backend_of(settings: Mapping[str, Any]) -> str:
-    """Returns the back end of a run with these settings."""
+    """Returns the backend of a run with these settings."""
     return str(settings.get("backend") or settings.get("training.backend") or "tensorflow")
 
 

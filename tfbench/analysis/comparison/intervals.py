@@ -27,7 +27,7 @@ class Interval:
     """Where the typical value of a process lies, in the unit of the values.
 
     `center` is the mean that `low` and `high` lie around: the geometric one, of accuracies the arithmetic one. The
-    ratio of two arms is that of their geometric means, so that a reader who divides two such speeds gets it.
+    ratio of two setups is that of their geometric means, so that a reader who divides two such speeds gets it.
     """
 
     center: float

@@ -1,15 +1,15 @@
-"""Whether one arm is faster than another: the one rule that every command judges by.
+"""Whether one setup is faster than another: the one rule that every command judges by.
 
-**What is compared.** Logarithms of speeds. Where both arms ran in two or more common rounds, the ratio of each of
+**What is compared.** Logarithms of speeds. Where both setups ran in two or more common rounds, the ratio of each of
 these; otherwise the geometric means of all runs of either. One run against many counts as one.
 
-**By which variance.** That of the rounds' ratios, or of either arm's runs, is estimated twice: from the runs
+**By which variance.** That of the rounds' ratios, or of either setup's runs, is estimated twice: from the runs
 themselves, and with what the comparison's other settings show. Since settings scatter unlike each other, those count
 little: *alone* they fill up to `LEAST` degrees of freedom, *together* they count for `MOST_BORROWED` at most. Each
 lends what its runs show without the farthest of them, so that a disturbed run hides no difference elsewhere. Neither
-estimate is less than what the runs themselves show. The interval is Student's t (Welch's where either arm has a
+estimate is less than what the runs themselves show. The interval is Student's t (Welch's where either setup has a
 variance of its own) by whichever is wider, so that it holds for a noisy setting, too. A single run is judged by the
-other settings of its arm, and else not at all.
+other settings of its setup, and else not at all.
 
 **How many times.** A comparison over many settings asks many questions: it calls faster or slower what Holm's
 correction leaves of them by the variance *together*, and what its own interval supports. So at most about one
@@ -50,13 +50,13 @@ _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Runs:
-    """Runs of one arm at one setting, alike in all but their process.
+    """Runs of one setup at one setting, alike in all but their process.
 
     `speeds` are positive, in any unit. `rounds` says for each run in which round of which sweep it took its turn, None
-    if in none; runs of both arms pair where these are equal.
+    if in none; runs of both setups pair where these are equal.
     """
 
-    arm: str
+    setup: str
     speeds: tuple[float, ...]
     rounds: tuple[Hashable, ...] = ()
 
@@ -96,7 +96,7 @@ class _Difference:
 
 
 def judge(first: Runs, second: Runs) -> Speedup:
-    """Says how fast the second of two arms is beside the first, as the only question that is asked."""
+    """Says how fast the second of two setups is beside the first, as the only question that is asked."""
     return judge_family([(first, second)])[0]
 
 
@@ -105,10 +105,10 @@ def judge_session(before: Sequence[float], now: float) -> Speedup:
 
     `before` are the speeds of at least two earlier sessions.
     """
-    logs, num = _logs(Runs(arm="", speeds=tuple(before))), len(before)
+    logs, num = _logs(Runs(setup="", speeds=tuple(before))), len(before)
     known = _Known(estimate(logs), estimate(logs))
     difference = _Difference(
-        value=_logs(Runs(arm="", speeds=(now,)))[0] - statistics.fmean(logs),
+        value=_logs(Runs(setup="", speeds=(now,)))[0] - statistics.fmean(logs),
         terms=((known, 1 + 1 / num),),
         sides=((known, 1 / num), (known, 1.0)),
         num=1,
@@ -119,10 +119,10 @@ def judge_session(before: Sequence[float], now: float) -> Speedup:
 
 
 def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
-    """Says for each pair how fast its second arm is beside its first; all are asked at once.
+    """Says for each pair how fast its second setup is beside its first; all are asked at once.
 
     Args:
-        pairs: At least one run of either arm in each. Settings with the same arms lend each other their variance.
+        pairs: At least one run of either setup in each. Settings with the same setups lend each other their variance.
     """
     pools = _Pools(pairs)
     differences = [_find_difference(first, second, pools) for first, second in pairs]
@@ -137,7 +137,7 @@ def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
 
 
 class _Pools:
-    """What the settings of a comparison say of each other: how runs of one arm scatter, or ratios of two arms."""
+    """What the settings of a comparison say of each other: how runs of one setup scatter, or ratios of two setups."""
 
     def __init__(self, pairs: Sequence[tuple[Runs, Runs]]) -> None:
         self._known: dict[Hashable, list[tuple[Estimate, Estimate]]] = {}  # of its own, and to lend
@@ -145,14 +145,14 @@ class _Pools:
         for first, second in pairs:
             ratios = _ratios(first, second)
             if len(ratios) >= 2:
-                self._known.setdefault((first.arm, second.arm), []).append(_own_and_lent(ratios))
+                self._known.setdefault((first.setup, second.setup), []).append(_own_and_lent(ratios))
                 continue
-            for runs in {first, second} - seen:  # a baseline stands beside several arms, and counts once
+            for runs in {first, second} - seen:  # a baseline stands beside several setups, and counts once
                 seen.add(runs)
-                self._known.setdefault(runs.arm, []).append(_own_and_lent(_logs(runs)))
+                self._known.setdefault(runs.setup, []).append(_own_and_lent(_logs(runs)))
 
     def settle(self, name: Hashable, own: Estimate) -> _Known:
-        """Returns the variances to judge by, of an arm or a pair of arms.
+        """Returns the variances to judge by, of a setup or a pair of setups.
 
         `own` is of the runs themselves, which the pool holds, too.
         """
@@ -180,7 +180,7 @@ def _own_and_lent(values: Sequence[float]) -> tuple[Estimate, Estimate]:
 def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
     ratios = _ratios(first, second)
     if len(ratios) >= 2 or (ratios and len(first.speeds) == len(second.speeds) == 1):
-        own, name = estimate(ratios), (first.arm, second.arm)
+        own, name = estimate(ratios), (first.setup, second.setup)
         known, num = pools.settle(name, own), len(ratios)
         return _Difference(
             value=statistics.fmean(ratios),
@@ -191,14 +191,14 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
             uses_pool=pools.has_others(name, own),
         )
     known_alone = [(runs, estimate(_logs(runs))) for runs in (first, second)]
-    one, other = ((pools.settle(runs.arm, scatter), 1 / len(runs.speeds)) for runs, scatter in known_alone)
+    one, other = ((pools.settle(runs.setup, scatter), 1 / len(runs.speeds)) for runs, scatter in known_alone)
     return _Difference(
         value=statistics.fmean(_logs(second)) - statistics.fmean(_logs(first)),
         terms=(one, other),
         sides=(one, other),
         num=min(len(first.speeds), len(second.speeds)),
         is_paired=False,
-        uses_pool=any(pools.has_others(runs.arm, scatter) for runs, scatter in known_alone),
+        uses_pool=any(pools.has_others(runs.setup, scatter) for runs, scatter in known_alone),
     )
 
 

@@ -32,7 +32,7 @@ class Price(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class MachineSetup:
-    """A setting under an arm on one machine; a figure that not every run of it has is None.
+    """A setting under a setup on one machine; a figure that not every run of it has is None.
 
     An epoch is its training steps at that speed; the way to the accuracy that all runs are to reach counts from the
     request of a run.
@@ -86,9 +86,9 @@ def find_target(comparison: Comparison) -> float | None:
     return targets.pop() if len(targets) == 1 else None
 
 
-def bare_arm(entry: Entry) -> str:
-    """Returns what an arm is called where its machine is said anyway."""
-    words = [word for word in entry.arm.split() if not machine_in(word)]
+def bare_setup(entry: Entry) -> str:
+    """Returns what a setup is called where its machine is said anyway."""
+    words = [word for word in entry.setup.split() if not machine_in(word)]
     return " ".join(words).removesuffix(f" on {entry.host}")
 
 
@@ -107,13 +107,13 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
         for row in comparison.rows:
             if best := _find_best([one for one in setups if one.row is row], measure, unit, comparison):
                 top, ratio = best
-                found.setdefault((top.machine, bare_arm(top.entry)), []).append(
+                found.setdefault((top.machine, bare_setup(top.entry)), []).append(
                     (row, 1 / ratio if than == _SPEED else ratio)
                 )
         told = [
-            f"{machine} by {arm}{describe_where([row for row, _ in own], comparison)}, "
+            f"{machine} by {setup}{describe_where([row for row, _ in own], comparison)}, "
             f"{describe_span([ratio for _, ratio in own], 'x')} {than}"
-            for (machine, arm), own in found.items()
+            for (machine, setup), own in found.items()
         ]
         if told:
             yield f"{title}: {'; '.join(told)}."
@@ -127,7 +127,7 @@ def place_sentences(comparison: Comparison) -> Iterator[str]:
         yield f"{count(len(elsewhere), 'run')} left out, from another machine than most of their setting: {names}."
     places: dict[str, list[Row]] = {}
     for row in comparison.rows:
-        hosts = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.arm)}
+        hosts = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.setup)}
         if len(hosts) == 1:
             places.setdefault(hosts.pop(), []).append(row)
     if len(places) > 1:
@@ -135,7 +135,7 @@ def place_sentences(comparison: Comparison) -> Iterator[str]:
         yield f"Settings ran on several machines, which may explain differences between them: {where}."
 
 
-def version_cautions(comparison: Comparison) -> list[str]:
+def version_warnings(comparison: Comparison) -> list[str]:
     """Says in which versions machines differ, and which they have."""
     found: dict[str, dict[str, dict[str, None]]] = {}
     for run in comparison.runs:
@@ -160,8 +160,8 @@ def _find_best(
     None where there is no other machine, or figures have no common measure: runs that differ in what must be equal on
     any machine, currencies, energy with processors and without.
     """
-    values = {one.entry.arm: value for one in setups if (value := measure(one))}
-    known = sorted((one for one in setups if one.entry.arm in values), key=lambda one: values[one.entry.arm])
+    values = {one.entry.setup: value for one in setups if (value := measure(one))}
+    known = sorted((one for one in setups if one.entry.setup in values), key=lambda one: values[one.entry.setup])
     others = [one for one in known if one.machine != known[0].machine]
     if not others:
         return None
@@ -171,7 +171,7 @@ def _find_best(
         return None
     if len({unit(one) for one in known}) > 1:
         return None
-    return top, values[top.entry.arm] / values[others[0].entry.arm]
+    return top, values[top.entry.setup] / values[others[0].entry.setup]
 
 
 def _currency(setup: MachineSetup) -> str:

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from tfbench.analysis.comparison.comparison import Comparison, Row
-from tfbench.recipe.abilities import title_of
+from tfbench.recipe.backend_support import title_of
 from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value
 
 _NUM_NAMED = 3  # settings that a sentence names; of more it has the number, and the table the rest
-_WORD = "backend="  # of a setup's label, before its back end
+_WORD = "backend="  # of a setup's label, before its backend
 
 
 def name_setups(labels: Iterable[str], backends: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Returns what setups are called: by their back ends where they differ in nothing else, otherwise by their label.
+    """Returns what setups are called: by their backends where they differ in nothing else, otherwise by their label.
 
     Args:
         labels: Of the setups.

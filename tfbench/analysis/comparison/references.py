@@ -16,7 +16,7 @@ from tfbench.analysis.comparison.equality import flatten
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.keys import VARIABLE_SECTIONS
+from tfbench.recipe.value_types import VARIABLE_SECTIONS
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BATCH_KEY, SweepPlan, format_value
 
@@ -45,14 +45,14 @@ _KINDS = {_SYNTHETIC: _SYNTHETIC, BATCH_KEY: "other batch size", "model": "other
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class FigurePair:
-    """A published speed beside ours of one arm: `samples_per_second`, or the `epoch_seconds` that ours makes.
+    """A published speed beside ours of one setup: `samples_per_second`, or the `epoch_seconds` that ours makes.
 
     Ours hold no validation.
     """
 
     name: Literal["samples_per_second", "epoch_seconds"]
     setting: dict[str, Any]
-    arm: str
+    setup: str
     hardware: tuple[str, ...]
     ours: float
     theirs: float
@@ -176,7 +176,7 @@ def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterato
     samples = runs[0].train_samples
     theirs, published_speed = published_epoch_seconds(figures), figures.get("samples_per_second")
     hardware = tuple(dict.fromkeys(name for run in runs for name in run.hardware))
-    fields: dict[str, Any] = {"setting": row.setting, "arm": entry.arm, "hardware": hardware}
+    fields: dict[str, Any] = {"setting": row.setting, "setup": entry.setup, "hardware": hardware}
     if published_speed and speed:
         yield FigurePair(name="samples_per_second", ours=speed, theirs=published_speed, **fields)
     if theirs is not None and speed and samples:

@@ -139,7 +139,7 @@ def find_unequal(baseline: SpeedSample, current: SpeedSample) -> tuple[Differenc
 
 
 def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:
-    """Returns what is seen to be unequal before anything is run: back end, model, data and training of the recipe."""
+    """Returns what is seen to be unequal before anything is run: backend, model, data and training of the recipe."""
     recipe = request.recipe
     values = {"backend": recipe.training.backend} | _list_equals(RunResult(request=request))
     values |= {"strategy": recipe.distribution.strategy}
@@ -148,7 +148,7 @@ def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Di
 
 
 def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: str) -> None:
-    """Refuses a comparison of what is not alike.
+    """Rejects a comparison of what is not alike.
 
     Args:
         baseline: What speeds were to be held against.
@@ -167,7 +167,7 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
 
 
 def require_enough(baseline: SpeedSample, num: int) -> None:
-    """Refuses to judge a single run.
+    """Rejects to judge a single run.
 
     Raises:
         ComparisonError: There is one run then, or now.
@@ -199,7 +199,7 @@ def judge(
     require_enough(baseline, current.num)
     sessions = (*earlier, baseline)
     speeds = tuple(speed for sample in sessions for speed in sample.samples_per_second)
-    found = [judge_runs(Runs(arm="then", speeds=speeds), Runs(arm="now", speeds=current.samples_per_second))]
+    found = [judge_runs(Runs(setup="then", speeds=speeds), Runs(setup="now", speeds=current.samples_per_second))]
     if earlier:
         found.append(judge_session([sample.speed for sample in sessions], current.speed))
     return RegressionCheck(

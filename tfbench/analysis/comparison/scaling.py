@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A figure with its 95 % interval, which one run of each arm does not give."""
+    """A figure with its 95 % interval, which one run of each setup does not give."""
 
     value: float
     low: float | None
@@ -129,13 +129,13 @@ class Scaling:
 
     @property
     def batch_size(self) -> int:
-        """Samples of a step: of every arm, or where scaling is weak, of every device."""
+        """Samples of a step: of every setup, or where scaling is weak, of every device."""
         return self.points[0].global_batch_size
 
     def lead(self, points: Sequence[ScalingPoint]) -> list[ScalingPoint]:
         """Returns those of some points than which none of them is measurably faster."""
-        arms = self.standing.lead([point.entry.arm for point in points])
-        return [point for point in points if point.entry.arm in arms]
+        setups = self.standing.lead([point.entry.setup for point in points])
+        return [point for point in points if point.entry.setup in setups]
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -148,9 +148,9 @@ class Scaling:
         """Whether each device has a replica of the network, and no other mode was to be measured."""
         return self.modes == ("data",)
 
-    def describe_efficiency(self, arm: str) -> str:
-        """Returns " (75 % efficiency)" of an arm; "" of the one device, or where devices add no hardware."""
-        found = next((point.efficiency for point in self.points if point.entry.arm == arm), None)
+    def describe_efficiency(self, setup: str) -> str:
+        """Returns " (75 % efficiency)" of a setup; "" of the one device, or where devices add no hardware."""
+        found = next((point.efficiency for point in self.points if point.entry.setup == setup), None)
         return f" ({100 * found.value:.0f} % efficiency)" if found else ""
 
     def between_modes(self) -> Iterator[str]:
@@ -169,32 +169,34 @@ class Scaling:
 
 
 def find_scaling(comparison: Comparison) -> Scaling | None:
-    """Returns how training scales, for one setting under arms that differ in their number of devices, or their mode.
+    """Returns how training scales, for one setting under setups that differ in their number of devices, or their mode.
 
     Returns:
-        None: there are several settings; the baseline is not one device, or has no speed; no arm has a speed-up; or
-        arms have different kinds of devices, hardware or back ends, values of their own, a strategy that is no mode,
-        as many devices in the same mode as another, or batches that are neither as large in every arm nor for every
+        None: there are several settings; the baseline is not one device, or has no speed; no setup has a speed-up; or
+        setups have different kinds of devices, hardware or backends, values of their own, a strategy that is no mode,
+        as many devices in the same mode as another, or batches that are neither as large in every setup nor for every
         device; or they were compared although they differ in what must be equal.
     """
     if len(comparison.rows) != 1:
         return None
     entries = comparison.rows[0].entries
     base = entries[comparison.baseline]
-    devices = {arm: _devices(entry) for arm, entry in entries.items()}
-    places = {arm: _find_place(entry, devices[arm]) for arm, entry in entries.items()}
+    devices = {setup: _devices(entry) for setup, entry in entries.items()}
+    places = {setup: _find_place(entry, devices[setup]) for setup, entry in entries.items()}
     kinds = {device.partition(":")[0] for named in devices.values() for device in named}
     hardware = {name for entry in entries.values() for run in entry.runs for name in run.hardware}
     is_one_each = len(set(places.values())) == len(places) and None not in places.values()
-    if places[base.arm] != Place(1, None) or not is_one_each or len(kinds) != 1 or len(hardware) > 1:
+    if places[base.setup] != Place(1, None) or not is_one_each or len(kinds) != 1 or len(hardware) > 1:
         return None
     backends = {run.backend for entry in entries.values() for run in entry.runs}
     own_values = set(comparison.compared) - {"global_batch_size", "backend", WORKERS_KEY.partition(".")[2]}
     if len(backends) > 1 or own_values or any(entry.speedup and entry.unequal for entry in entries.values()):
         return None
     adds_hardware = not any(shares_cores(run) for entry in entries.values() for run in entry.runs)
-    there = {arm: place for arm, place in places.items() if place and (entries[arm] is base or entries[arm].speedup)}
-    found = [_make_point(entries[arm], base, place, adds_hardware=adds_hardware) for arm, place in there.items()]
+    there = {
+        setup: place for setup, place in places.items() if place and (entries[setup] is base or entries[setup].speedup)
+    }
+    found = [_make_point(entries[setup], base, place, adds_hardware=adds_hardware) for setup, place in there.items()]
     points = [point for point in found if point]
     is_weak = "global_batch_size" in comparison.compared
     batches = {point.global_batch_size // (point.num_devices if is_weak else 1) for point in points}
@@ -203,7 +205,7 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
     return Scaling(
         kind="weak" if is_weak else "strong",
         points=tuple(sorted(points, key=lambda point: point.place.order)),
-        missing={place: entries[arm] for arm, place in places.items() if place and arm not in there},
+        missing={place: entries[setup] for setup, place in places.items() if place and setup not in there},
         shares_cores=not adds_hardware,
         standing=find_standings(comparison)[0],
         published=find_published_speedups(comparison.references),
@@ -211,14 +213,14 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
 
 
 def _devices(entry: Entry) -> list[str]:
-    """Returns the devices of an arm; of one without a run, those that its label names: "mirrored gpu:0,gpu:1"."""
-    return entry.runs[0].devices if entry.runs else entry.arm.partition(" ")[2].partition(" ")[0].split(",")
+    """Returns the devices of a setup; of one without a run, those that its label names: "mirrored gpu:0,gpu:1"."""
+    return entry.runs[0].devices if entry.runs else entry.setup.partition(" ")[2].partition(" ")[0].split(",")
 
 
 def _find_place(entry: Entry, devices: list[str]) -> Place | None:
-    workers = re.search(r"num_workers=(\d+)", entry.arm)  # of an arm without a run its label tells
+    workers = re.search(r"num_workers=(\d+)", entry.setup)  # of a setup without a run its label tells
     number = entry.runs[0].num_devices if entry.runs else len(devices) * int(workers[1] if workers else 1)
-    mode = mode_of(entry.runs[0].strategy if entry.runs else entry.arm.partition(" ")[0])
+    mode = mode_of(entry.runs[0].strategy if entry.runs else entry.setup.partition(" ")[0])
     return Place(1, None) if number == 1 else Place(number, mode) if mode else None
 
 

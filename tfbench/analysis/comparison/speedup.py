@@ -1,4 +1,4 @@
-"""What may be said of the speed of one arm beside another's, once it was judged.
+"""What may be said of the speed of one setup beside another's, once it was judged.
 
 Source: Schuirmann, "A comparison of the two one-sided tests procedure and the power approach for assessing the
 equivalence of average bioavailability" (Journal of Pharmacokinetics and Biopharmaceutics 1987).
@@ -22,7 +22,7 @@ ALPHA = 1 - CONFIDENCE
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Speedup:
-    """The second arm's speed over the first's, and what may be said of it.
+    """The second setup's speed over the first's, and what may be said of it.
 
     `low` and `high` bound the ratio of this one setting, by all that is known of how runs scatter; None: nothing is.
     `judgement` is what the whole family of comparisons supports.
@@ -31,7 +31,7 @@ class Speedup:
     ratio: float
     low: float | None
     high: float | None
-    num: int  # of rounds, or of the runs of the arm that has fewer
+    num: int  # of rounds, or of the runs of the setup that has fewer
     is_paired: bool  # by rounds in which both were run
     uses_other_settings: bool  # for how runs scatter
     degrees_of_freedom: float
@@ -45,7 +45,7 @@ class Speedup:
 
     @property
     def excludes_one(self) -> bool:
-        """Whether the interval of this one setting excludes that the arms are equally fast."""
+        """Whether the interval of this one setting excludes that the setups are equally fast."""
         return self.p_value is not None and self.p_value <= ALPHA
 
     @property
@@ -55,7 +55,7 @@ class Speedup:
 
     @property
     def is_too_noisy(self) -> bool:
-        """Whether nothing is shown since the interval is wide, not since the arms are about equally fast."""
+        """Whether nothing is shown since the interval is wide, not since the setups are about equally fast."""
         if self.judgement != "no measurable difference" or self.excludes_one or self.low is None or self.high is None:
             return False
         return self.high > EQUAL_WITHIN or self.low < 1 / EQUAL_WITHIN

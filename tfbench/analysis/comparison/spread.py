@@ -52,7 +52,7 @@ class RepeatsSummary:
     precision: float | None  # half-width asked for, as a share of the mean; None: the number of runs was
     reached: bool | None  # whether it was, None where none was asked for
     spreads: tuple[Spread, ...]
-    refusals: tuple[str, ...] = ()  # of runs that never began
+    rejections: tuple[str, ...] = ()  # of runs that never began
 
 
 def find_spreads(summaries: Sequence[Summary], *, varies_seed: bool) -> tuple[Spread, ...]:
@@ -71,18 +71,18 @@ def find_spreads(summaries: Sequence[Summary], *, varies_seed: bool) -> tuple[Sp
     return tuple(spreads)
 
 
-def merge_cautions(cautions: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def merge_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Returns what several runs were warned of, each kind once, in the words of the first that has it; the usual first.
 
     Args:
-        cautions: Of each run; those that differ in their numbers alone are of one kind.
+        warnings: Of each run; those that differ in their numbers alone are of one kind.
     """
     kinds: dict[str, list[str]] = {}
-    for of_run in cautions:
+    for of_run in warnings:
         for kind, text in {_NUMBER.sub("#", text): text for text in of_run}.items():
             kinds.setdefault(kind, []).append(text)
     usual_first = sorted(kinds.values(), key=len, reverse=True)
-    return tuple(f"{len(texts)} of {len(cautions)} runs: {texts[0]}" for texts in usual_first)
+    return tuple(f"{len(texts)} of {len(warnings)} runs: {texts[0]}" for texts in usual_first)
 
 
 def _interval(name: str, values: Sequence[float], varies_seed: bool) -> Interval | None:

@@ -12,20 +12,23 @@ from tfbench.analysis.comparison.machines import machine_sentences, place_senten
 from tfbench.analysis.comparison.names import describe_where, name_setups, settings_noun
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.analysis.comparison.speedup import Finding, Speedup, describe_ratio
-from tfbench.recipe.abilities import title_of
+from tfbench.recipe.backend_support import title_of
 from tfbench.records.sweep import AGAIN, BATCH_KEY, describe_setting
 from tfbench.wording import count, describe_span, join_words
 
 # A finding by itself, and as one of several.
 _TEMPLATES: dict[Finding, tuple[str, str]] = {
-    "faster": ("{arm} {verb} faster than {base}{where}: {ratio}", "faster{where} ({short})"),
-    "slower": ("{arm} {verb} slower than {base}{where}: {ratio}", "slower{where} ({short})"),
+    "faster": ("{setup} {verb} faster than {base}{where}: {ratio}", "faster{where} ({short})"),
+    "slower": ("{setup} {verb} slower than {base}{where}: {ratio}", "slower{where} ({short})"),
     "no measurable difference": (
-        "{arm} and {base} show no measurable difference{where}: {ratio}",
+        "{setup} and {base} show no measurable difference{where}: {ratio}",
         "not measurably different{where} ({short})",
     ),
-    "too noisy to tell": ("Inconclusive{where}: {arm} may be {open} as fast as {base}", "inconclusive{where} ({open})"),
-    "not judged": ("{arm} {verb} not judged{where} (one run): {ratio}", "not judged{where} (one run, {short})"),
+    "too noisy to tell": (
+        "Inconclusive{where}: {setup} may be {open} as fast as {base}",
+        "inconclusive{where} ({open})",
+    ),
+    "not judged": ("{setup} {verb} not judged{where} (one run): {ratio}", "not judged{where} (one run, {short})"),
 }
 _NUM_TOLD = 2  # setups beside the baseline; of more only those are told of which something is not known
 _NUM_FAILED = 4  # reasons of failures that are told; the table marks all
@@ -46,13 +49,13 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     """
     scaling = find_scaling(comparison)
     names = _find_names(comparison, scaling)
-    if comparison.arms[1:] == (f"{comparison.baseline} {AGAIN}",):
+    if comparison.setups[1:] == (f"{comparison.baseline} {AGAIN}",):
         return (_by_chance(comparison), *_missing(comparison, names))
-    others = [arm for arm in comparison.arms if arm != comparison.baseline]
+    others = [setup for setup in comparison.setups if setup != comparison.baseline]
     told = [*_uses(comparison, names), *(scaling.between_modes() if scaling else ())]
     found = [*_unequal(comparison), *machine_sentences(comparison), *told]
     is_told = bool(told) and len(others) > _NUM_TOLD
-    found += [text for arm in others if (text := _of_arm(comparison, arm, names, scaling, only_open=is_told))]
+    found += [text for setup in others if (text := _of_setup(comparison, setup, names, scaling, only_open=is_told))]
     found += [] if others else _range_of_speeds(comparison)
     return (*found, *_missing(comparison, names), *_advice(comparison))
 
@@ -64,14 +67,14 @@ def find_caveats(comparison: Comparison) -> tuple[str, ...]:
 
 
 def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, str]:
-    """Returns what sentences call setups: by number of devices, back end or label, whatever they differ in."""
+    """Returns what sentences call setups: by number of devices, backend or label, whatever they differ in."""
     if scaling is None:
-        runs = [(arm, entry.runs) for row in comparison.rows for arm, entry in row.entries.items() if entry.runs]
-        return name_setups(comparison.arms, {arm: own[0].backend for arm, own in runs})
+        runs = [(setup, entry.runs) for row in comparison.rows for setup, entry in row.entries.items() if entry.runs]
+        return name_setups(comparison.setups, {setup: own[0].backend for setup, own in runs})
     noun = "replica" if scaling.has_replicas else "device"
     places = {point.place: point.entry for point in scaling.points} | scaling.missing
     return {
-        entry.arm: count(place.num_devices, noun)
+        entry.setup: count(place.num_devices, noun)
         + (f" ({place.mode})" if place.mode and not scaling.has_replicas else "")
         for place, entry in places.items()
     }
@@ -79,7 +82,7 @@ def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, st
 
 def _by_chance(comparison: Comparison) -> str:
     """Says what differs where every setup was held against itself."""
-    found = [(row, one) for row in comparison.rows if (one := row.entries[comparison.arms[1]].speedup)]
+    found = [(row, one) for row in comparison.rows if (one := row.entries[comparison.setups[1]].speedup)]
     if not (known := [(row, one) for row, one in found if one.low is not None]):
         return "Not judged: two rounds are needed (--repeats 3)."
     row, most = max(known, key=lambda place: abs(math.log(place[1].ratio)))
@@ -90,27 +93,27 @@ def _by_chance(comparison: Comparison) -> str:
     return f"{text} Too noisy: try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
 
 
-def _of_arm(
-    comparison: Comparison, arm: str, names: Mapping[str, str], scaling: Scaling | None, *, only_open: bool
+def _of_setup(
+    comparison: Comparison, setup: str, names: Mapping[str, str], scaling: Scaling | None, *, only_open: bool
 ) -> str:
     """Returns all that was found of a setup beside the baseline; "" of one of which all is told, where that will do."""
-    known = [(row, one) for row in comparison.rows if (one := row.entries[arm].speedup)]
+    known = [(row, one) for row in comparison.rows if (one := row.entries[setup].speedup)]
     hints = [(row, one) for row, one in known if one.is_suggested]  # whose own interval says more than the table
     found = {name: [place for place in known if place[1].finding == name and place not in hints] for name in _TEMPLATES}
     found = {name: places for name, places in found.items() if places}
     if only_open and not hints and not found.keys() - {"faster", "slower"}:
         return ""
-    verb, base = "are" if names[arm][:1].isdigit() and names[arm][:2] != "1 " else "is", names[comparison.baseline]
+    verb, base = "are" if names[setup][:1].isdigit() and names[setup][:2] != "1 " else "is", names[comparison.baseline]
     texts = []
     for name, places in found.items():
         low, high = min(one.low or 0.0 for _, one in places), max(one.high or 0.0 for _, one in places)
         texts.append(
             _TEMPLATES[name][len(found) > 1].format(
-                arm=names[arm],
+                setup=names[setup],
                 verb=verb,
                 base=base,
                 where=describe_where([row for row, _ in places], comparison),
-                ratio=_ratios([one for _, one in places]) + (scaling.describe_efficiency(arm) if scaling else ""),
+                ratio=_ratios([one for _, one in places]) + (scaling.describe_efficiency(setup) if scaling else ""),
                 short=_ratios([one for _, one in places]),
                 open=f"{low:.2f}x to {high:.2f}x",
             )
@@ -120,13 +123,15 @@ def _of_arm(
     told = texts[:1]
     if len(texts) > 1:
         first, of_all, rest = join_words(texts).partition(f" of {len(comparison.rows)} {settings_noun(comparison)}")
-        told = [f"Compared with {base}, {names[arm]} {verb} {first}{of_all}{rest.replace(of_all, '') if rest else ''}"]
+        told = [
+            f"Compared with {base}, {names[setup]} {verb} {first}{of_all}{rest.replace(of_all, '') if rest else ''}"
+        ]
     if hints:
         where, family = describe_where([row for row, _ in hints], comparison), max(one.num_family for _, one in hints)
         ratio = _ratios([one for _, one in hints])
-        told.append(f"{names[arm]} may differ{where}: {ratio}, not significant among {family} comparisons")
+        told.append(f"{names[setup]} may differ{where}: {ratio}, not significant among {family} comparisons")
     slowest = min(found.get("slower", ()), key=lambda place: place[1].ratio, default=None)
-    return f"{'. '.join(told)}.{describe_cause(slowest[0].entries[arm]) if slowest else ''}"
+    return f"{'. '.join(told)}.{describe_cause(slowest[0].entries[setup]) if slowest else ''}"
 
 
 def _advice(comparison: Comparison) -> Iterator[str]:
@@ -144,17 +149,17 @@ def _uses(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     """Says which setup to use where; nothing where settings are of several machines, or none is fastest."""
     hosts = {frozenset(entry.host for entry in row.entries.values() if entry.runs) for row in comparison.rows}
     rows = [row for row in comparison.rows if any(entry.runs for entry in row.entries.values())]
-    if len(hosts - {frozenset()}) > 1 or len(comparison.arms) < 2 or (len(comparison.arms) == 2 and len(rows) < 2):
+    if len(hosts - {frozenset()}) > 1 or len(comparison.setups) < 2 or (len(comparison.setups) == 2 and len(rows) < 2):
         return
     standings = [one for one in find_standings(comparison) if one.row in rows]
     clear = [one for one in standings if len(one.fastest) == 1]
     if not clear:
-        if len(standings) == 1 and 1 < len(standings[0].fastest) < len(comparison.arms):
-            yield f"{join_words([names[arm] for arm in standings[0].fastest])} are too close to call."
+        if len(standings) == 1 and 1 < len(standings[0].fastest) < len(comparison.setups):
+            yield f"{join_words([names[setup] for setup in standings[0].fastest])} are too close to call."
         return
     if len({one.fastest for one in standings}) == 1:
         where = " everywhere" if len(standings) > 1 else ""
-        lead = _lead(clear, names) if len(comparison.arms) > 2 else ""
+        lead = _lead(clear, names) if len(comparison.setups) > 2 else ""
         yield f"Use {names[clear[0].fastest[0]]}{where}{lead}."
         return
     networks: dict[str, list[Standing]] = {}
@@ -194,7 +199,7 @@ def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> s
 
 def _lead(own: Sequence[Standing], names: Mapping[str, str]) -> str:
     ratios = [one.ratio for one in own if one.ratio is not None]
-    followers = {one.next_arm for one in own if one.next_arm}
+    followers = {one.next_setup for one in own if one.next_setup}
     following = f", {names[followers.pop()]}" if len(followers) == 1 else ""
     return f": {describe_span(ratios, 'x')} the speed of the next{following}" if ratios else ""
 
@@ -209,22 +214,22 @@ def _range_of_speeds(comparison: Comparison) -> Iterator[str]:
 
 
 def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
-    """Says which points failed and why; of those that were not reached, how many."""
-    points = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
-    unreached = [entry for _, entry in points if entry.outcome == "MISSING"]
+    """Says which configurations failed and why; of those that were not reached, how many."""
+    places = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
+    unreached = [entry for _, entry in places if entry.outcome == "MISSING"]
     failed: dict[tuple[str, str, str], list[Row]] = {}
-    for row, entry in points:
+    for row, entry in places:
         if entry.outcome not in ("FINISHED", "MISSING"):
-            failed.setdefault((entry.arm, entry.outcome, entry.reason.rstrip(".")), []).append(row)
-    for (arm, outcome, reason), rows in list(failed.items())[:_NUM_FAILED]:
-        yield f"{names[arm]} failed{describe_where(rows, comparison)}: {outcome}, {reason}."
+            failed.setdefault((entry.setup, entry.outcome, entry.reason.rstrip(".")), []).append(row)
+    for (setup, outcome, reason), rows in list(failed.items())[:_NUM_FAILED]:
+        yield f"{names[setup]} failed{describe_where(rows, comparison)}: {outcome}, {reason}."
     if num := sum(len(rows) for rows in list(failed.values())[_NUM_FAILED:]):
-        yield f"{count(num, 'more point')} failed."
+        yield f"{count(num, 'more configuration')} failed."
     if unreached:
         never = sum(entry.speed is None for entry in unreached)
         told = [f"{never} without runs"] * (never > 0)
         told += [f"{len(unreached) - never} with fewer than planned"] * (never < len(unreached))
-        yield f"Incomplete: of {count(len(points), 'point')}, {join_words(told)}."
+        yield f"Incomplete: of {count(len(places), 'configuration')}, {join_words(told)}."
 
 
 def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mapping[str, str]) -> Iterator[str]:
@@ -238,15 +243,15 @@ def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mappin
         yield "Synthetic data: compare speed, ignore accuracy."
     yield from _backends(comparison)
     fewer = [
-        entry.arm
+        entry.setup
         for row, entry in entries
         if (one := entry.speedup)
         and one.is_paired
         and one.num < max(len(entry.runs), len(row.entries[comparison.baseline].runs))
     ]
     if fewer:
-        arms = join_words([names[arm] for arm in dict.fromkeys(fewer)])
-        yield f"{arms}: speed-ups use common rounds only, speeds use all runs, so their quotient differs."
+        setups = join_words([names[setup] for setup in dict.fromkeys(fewer)])
+        yield f"{setups}: speed-ups use common rounds only, speeds use all runs, so their quotient differs."
     base = comparison.baseline
     if any("hostname" in _differing(entry) and _is_elsewhere(entry, row.entries[base]) for row, entry in entries):
         yield f"Speed-ups compare runs of one machine: others than that of {base} have none."
@@ -254,7 +259,7 @@ def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mappin
     if num := sum(len(entry.left_out) for _, entry in entries):
         yield (
             f"{count(num, 'older run')} left out: versions, settings or network differ from newer runs of the same "
-            "point. Compare with `tfbench diff RUN RUN`."
+            "configuration. Compare with `tfbench diff RUN RUN`."
         )
 
 
@@ -267,7 +272,7 @@ def find_next_command(comparison: Comparison) -> str:
 
 
 def _backends(comparison: Comparison) -> Iterator[str]:
-    """Says how steps and batches are made on each back end; nothing where there is but one."""
+    """Says how steps and batches are made on each backend; nothing where there is but one."""
     steps: dict[str, None] = {}
     for run in comparison.runs:
         compiler = str(run.settings.get("compiler", ""))
@@ -299,7 +304,8 @@ def _unequal(comparison: Comparison, *, is_compared: bool = False) -> Iterator[s
             if bool(entry.speedup) is is_compared:
                 names |= _differing(entry) - set(BETWEEN_MACHINES if is_elsewhere else ())
     if names:
-        yield f"{'Compared although' if is_compared else 'Not comparable:'} arms differ in {', '.join(sorted(names))}."
+        start = "Compared although" if is_compared else "Not comparable:"
+        yield f"{start} setups differ in {join_words(sorted(names))}."
 
 
 def _ratios(found: Sequence[Speedup]) -> str:

@@ -1,1 +1,1 @@
-"""One run: from its raw readings to its figures and cautions."""
+"""One run: from its raw readings to its figures and warnings."""

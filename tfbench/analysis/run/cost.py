@@ -50,8 +50,8 @@ def compute_cost(result: RunResult) -> Cost | None:
     Paid for is the whole run, from its request to its end, as a rented machine would be: start-up, loading the data,
     tracing, training and every evaluation, whether or not the run came to a good end. An epoch is paid for its training
     and its validation alone, as a mean over the epochs that were trained to their end. The way to an accuracy is paid
-    for from the request to the end of the first epoch that reached it. A run that goes on from a snapshot pays for its
-    own time; what came before belongs to the run that wrote the snapshot.
+    for from the request to the end of the first epoch that reached it. A run that goes on from a checkpoint pays for
+    its own time; what came before belongs to the run that wrote the checkpoint.
 
     Args:
         result: A run in whatever state; times in seconds.
@@ -88,7 +88,7 @@ def _seconds_until(time: float, result: RunResult) -> float:
 def find_target(result: RunResult) -> Target | None:
     """Returns the accuracy that a run is to reach, and when it did; None without one, or if nothing was validated.
 
-    Nor is it known of a run that goes on from a snapshot: another run went a part of the way.
+    Nor is it known of a run that goes on from a checkpoint: another run went a part of the way.
     """
     validated = [record for record in result.epochs if record.val_accuracy is not None]
     named = _name_target(result)

@@ -13,13 +13,13 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class RunCurves:
-    """One run under a setting and an arm, as points (x, y); empty where there is nothing to show.
+    """One run under a setting and a setup, as points (x, y); empty where there is nothing to show.
 
     `samples`: samples processed against seconds since the start of training. `accuracy_by_time` and `accuracy_by_cost`:
     validation accuracy against the same seconds, and against what the run had cost until then.
     """
 
-    arm: str
+    setup: str
     setting: str
     samples: Points = ()
     accuracy_by_time: Points = ()
@@ -28,20 +28,20 @@ class RunCurves:
     is_synthetic: bool = False
 
 
-def find_curves(result: RunResult, *, arm: str, setting: str) -> RunCurves:
+def find_curves(result: RunResult, *, setup: str, setting: str) -> RunCurves:
     """Returns the curves of one run.
 
     Args:
         result: A run in whatever state.
-        arm: What its column is called.
+        setup: What its column is called.
         setting: What its row is called.
     """
     validated = [record for record in result.epochs if record.val_accuracy is not None]
-    # What came before a snapshot that a run went on from was paid for by another run.
+    # What came before a checkpoint that a run went on from was paid for by another run.
     paid = [] if result.request.resume else validated
     costs = [(cost_until(record.finished_at, result), record.val_accuracy) for record in paid]
     return RunCurves(
-        arm=arm,
+        setup=setup,
         setting=setting,
         samples=_find_samples(result),
         accuracy_by_time=tuple((record.elapsed_seconds, record.val_accuracy or 0.0) for record in validated),

@@ -5,14 +5,14 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from tfbench.analysis.profile.summary import summarize_profile
-from tfbench.analysis.run.checks import find_cautions
+from tfbench.analysis.run.checks import find_warnings
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.energy import find_energy
 from tfbench.analysis.run.evidence import Evidence
 from tfbench.analysis.run.spans import step_time_mad, step_time_quantile
 from tfbench.analysis.run.training_warnings import find_peak
-from tfbench.metrics import LEDGER_ENTRIES, METRICS, PROFILE_METRICS
+from tfbench.metrics import BREAKDOWN_ENTRIES, METRICS, PROFILE_METRICS
 from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.records.run import EpochRecord, RunResult, Summary
 
@@ -37,30 +37,30 @@ def summarize_run(result: RunResult) -> Summary:
         Every metric of `METRICS`, None where it does not exist or is not finite; a warning names each of those. A
         compiled network's own metrics follow under their names.
         Accuracies are only there for classification, memory of GPUs only where they are used, and what not every run
-        measures (costs, energy, work and limit, ledger) only where it was. Times in seconds; `samples_per_second`
-        counts the samples of all replicas. Of a profile, which is no training, what exists of `METRICS` and
-        `PROFILE_METRICS`.
+        measures (costs, energy, work and limit, time breakdown) only where it was. Times in seconds;
+        `samples_per_second` counts the samples of all replicas. Of a profile, which is no training, what exists
+        of `METRICS` and `PROFILE_METRICS`.
     """
-    values, cautions = _list_values(Evidence(result)), find_cautions(result)
+    values, warnings = _list_values(Evidence(result)), find_warnings(result)
     if result.request.profile:
         known = {name: value for name, value in (values | _profiled(result)).items() if value is not None}
         names = [name for name in METRICS | PROFILE_METRICS if name in known and not name.startswith("steady_")]
-        return Summary(metrics={name: known[name] for name in names}, cautions=cautions)
+        return Summary(metrics={name: known[name] for name in names}, warnings=warnings)
     metrics = {name: values[name] for name in METRICS if name in values}
     if result.epochs:
         metrics |= {name: value for name, value in result.epochs[-1].metrics.items() if name not in metrics}
     explained = _EXPLAINED | (_OF_WHOLE_EPOCHS if result.request.recipe.measurement.is_limited else set())
     missing = [name for name, value in metrics.items() if value is None and name not in explained]
     if missing and result.spans:  # without spans, a warning says already that nothing was measured
-        cautions += (f"Not measured, or not finite: {', '.join(missing)}.",)
-    return Summary(metrics=metrics, cautions=cautions)
+        warnings += (f"Not measured, or not finite: {', '.join(missing)}.",)
+    return Summary(metrics=metrics, warnings=warnings)
 
 
 def _list_values(run: Evidence) -> Values:
     values = {name: figure(run) for exists, figures in _GROUPS if exists(run) for name, figure in figures.items()}
     values |= {name: value for name, figure in _OPTIONAL.items() if (value := figure(run)) is not None}
     cost, energy = compute_cost(run.result), find_energy(run.result)
-    values |= _ledger(run.result) | (cost.metrics() if cost else {}) | (energy.metrics() if energy else {})
+    values |= _breakdown(run.result) | (cost.metrics() if cost else {}) | (energy.metrics() if energy else {})
     for one in run.result.evaluations:
         values |= {f"{one.name}_loss": one.loss, f"{one.name}_accuracy": one.accuracy}
     return {name: value if value is not None and math.isfinite(value) else None for name, value in values.items()}
@@ -76,19 +76,19 @@ def _profiled(result: RunResult) -> Values:
     return values | {f"profile/{name}_seconds": seconds for name, seconds in own.items()}
 
 
-def _ledger(result: RunResult) -> Values:
+def _breakdown(result: RunResult) -> Values:
     """Returns where the process's time went; entries and what is not accounted for add up to its wall time."""
-    ledger = result.ledger
-    if ledger is None:
+    breakdown = result.breakdown
+    if breakdown is None:
         return {}
     wall = result.exit.worker_seconds if result.exit else None
-    entries = {name: ledger.entries.get(name, 0.0) for name in LEDGER_ENTRIES}
+    entries = {name: breakdown.entries.get(name, 0.0) for name in BREAKDOWN_ENTRIES}
     if wall is None:
-        wall = ledger.elapsed_seconds  # as far as is known
+        wall = breakdown.elapsed_seconds  # as far as is known
     elif result.stage == "finished" or result.error:
-        entries["teardown"] = wall - ledger.elapsed_seconds
+        entries["teardown"] = wall - breakdown.elapsed_seconds
     entries |= {"unaccounted": wall - math.fsum(entries.values()), "wall": wall}
-    return {f"ledger/{name}_seconds": seconds for name, seconds in entries.items()}
+    return {f"breakdown/{name}_seconds": seconds for name, seconds in entries.items()}
 
 
 def _per_replica(run: Evidence) -> float | None:
@@ -133,7 +133,7 @@ def _best_accuracy(run: Evidence) -> float | None:
 def _time_to_accuracy(run: Evidence) -> float | None:
     """Returns the seconds from the start of training to the end of the first epoch on target, validation included.
 
-    A run that goes on from a snapshot counts the time of the runs before, as `elapsed_seconds` does.
+    A run that goes on from a checkpoint counts the time of the runs before, as `elapsed_seconds` does.
     """
     target = run.result.request.recipe.expect.target_accuracy
     if target is None or run.result.is_synthetic or not _has_accuracy(run):

@@ -20,7 +20,7 @@ OWN_STEP, OWN_CALL = ".train_step)", ".call)"  # at the end of what is not count
 _MUCH_WAITING = 0.05  # of a step: waiting for a slower worker that is worth a warning
 _MOST_OF_IT = 0.5  # of the waiting: what the input of the slowest worker must account for to be named as its cause
 _NUM_NAMED = 5  # layers that are named; more make nobody wiser
-_ONLY_TO_THE_END = ("snapshot_every_epochs", "num_predictions", "per_class_accuracy")  # of a run without limits
+_ONLY_TO_THE_END = ("checkpoint_every_epochs", "num_predictions", "per_class_accuracy")  # of a run without limits
 _OF_LEARNING = ("model", "dataset", "training")  # the sections that what is learned hangs on
 _NOT_MEANT_FOR = {
     "cpu": "training may take days there. Use a GPU (--devices gpu), or measure a part (--steps 20).",
@@ -129,7 +129,7 @@ def _slow_worker(run: Evidence) -> Iterator[Values]:
     inputs = [one.input_seconds for one in others if one.input_seconds is not None]
     cause = "Its own work takes longer: check its device, and what else runs on its machine."
     if own.input_seconds is None:
-        cause = "Its own work, or its input, takes longer; this back end does not tell which."
+        cause = "Its own work, or its input, takes longer; this backend does not tell which."
     elif inputs and (longer := own.input_seconds - min(inputs)) > _MOST_OF_IT * check.waiting_seconds:
         cause = f"Its input takes {1e3 * longer:.3g} ms longer than the others': check its disk and cores."
     times = {"waiting": 1e3 * check.waiting_seconds, "step": 1e3 * step, "share": 100 * check.waiting_seconds / step}

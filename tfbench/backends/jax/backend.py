@@ -1,4 +1,4 @@
-"""JAX as a back end: its devices, its settings, and what it says of itself."""
+"""JAX as a backend: its devices, its settings, and what it says of itself."""
 
 import collections
 import os
@@ -16,7 +16,7 @@ from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Feed, Member, Placement
+from tfbench.records.placement import Feed, Placement, WorkerRank
 from tfbench.records.spread import Spread
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ class Jax(Backend):
         if devices:  # JAX starts each of its platforms that it finds, and fails where one of these does not start
             os.environ["JAX_PLATFORMS"] = "cpu" if devices[0].kind == "cpu" else "cuda,cpu"
 
-    def resolve(self, config: DistributionConfig, training: TrainingConfig, member: Member | None = None) -> Any:
+    def resolve(self, config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None) -> Any:
         """Resolves the device, which JAX computes on unless told otherwise, or several."""
         if config.strategy != "default":
-            return several_devices.resolve(config, training, member)
+            return several_devices.resolve(config, training, rank)
         return super().resolve(config, training)
 
     def feed_of(self, kind: str) -> Feed:

@@ -12,7 +12,7 @@ from tfbench.machine.hardware import cpu_model
 from tfbench.recipe.devices import Device, find_mesh, parse_devices, require_fitting
 from tfbench.recipe.mesh import Mesh, VariableShape, lay_out
 from tfbench.recipe.sections import CUTTING_STRATEGIES, DistributionConfig, TrainingConfig
-from tfbench.records.placement import Member, Placement
+from tfbench.records.placement import Placement, WorkerRank
 from tfbench.wording import shorten
 
 _JOIN_SECONDS = 3600  # longer than the parent waits for all workers to be there
@@ -31,7 +31,7 @@ class SeveralDevices:
 
     @property
     def device_names(self) -> tuple[str, ...]:
-        """The devices of this worker, as this back end's other parts are told them."""
+        """The devices of this worker, as this backend's other parts are told them."""
         return self.gpu_names or self.placement.devices
 
     def scope(self) -> AbstractContextManager[Any]:
@@ -42,7 +42,7 @@ class SeveralDevices:
         return scope
 
 
-def resolve(config: DistributionConfig, training: TrainingConfig, member: Member | None) -> SeveralDevices:
+def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None) -> SeveralDevices:
     """Makes the devices ready, and meets the other workers.
 
     Raises:
@@ -53,20 +53,20 @@ def resolve(config: DistributionConfig, training: TrainingConfig, member: Member
     asked = parse_devices(config)
     if asked and asked[0].kind == "cpu":
         jax.config.update("jax_num_cpu_devices", 1 + max(device.index for device in asked))
-    if member:
+    if rank:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(
-            member.addresses[0],
-            member.num_workers,
-            member.index,
+            rank.addresses[0],
+            rank.num_workers,
+            rank.index,
             initialization_timeout=_JOIN_SECONDS,
             heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
-            coordinator_bind_address=member.addresses[0],  # of no other network
+            coordinator_bind_address=rank.addresses[0],  # of no other network
         )
     chosen = _choose(asked, config)
     kind = chosen[0].kind
-    if member:
-        config = dataclasses.replace(config, num_workers=member.num_workers)
+    if rank:
+        config = dataclasses.replace(config, num_workers=rank.num_workers)
     require_fitting(chosen, config, training)
     mesh = find_mesh(chosen, config)
     local = jax.local_devices(backend=kind)
@@ -86,7 +86,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig, member: Member
         cross_device_ops=None,
         hardware=tuple(str(device.device_kind) if kind == "gpu" else cpu_model() for device in own),
         feed="split",
-        num_workers=member.num_workers if member else 1,
+        num_workers=rank.num_workers if rank else 1,
         mesh=dataclasses.asdict(mesh),
     )
     return SeveralDevices(

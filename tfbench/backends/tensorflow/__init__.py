@@ -1,1 +1,1 @@
-"""TensorFlow: placement, feeding, snapshots, traces, and what it says of itself."""
+"""TensorFlow: placement, feeding, checkpoints, traces, and what it says of itself."""

@@ -1,4 +1,4 @@
-"""TensorFlow as a back end: its settings, what it says of itself, and where all else is."""
+"""TensorFlow as a backend: its settings, what it says of itself, and where all else is."""
 
 import os
 import re

@@ -10,7 +10,7 @@ from tfbench.records.part import WHOLE, Part
 def crop_at_random(images: Any, spec: DatasetSpec, seed: int, step: Any, part: Part = WHOLE) -> Any:
     """Cuts a random part out of each image, and turns one in two left to right, where the data set says so.
 
-    A function of the seed and the step alone, which NumPy draws as it does for every back end.
+    A function of the seed and the step alone, which NumPy draws as it does for every backend.
 
     Args:
         images: (batch, *stored_shape), of any type.

@@ -1,4 +1,4 @@
-"""From stored samples to the batches that training and validation are fed with: the same pipeline in every arm."""
+"""From stored samples to the batches that training and validation are fed with: the same pipeline in every setup."""
 
 import contextlib
 import functools
@@ -187,7 +187,7 @@ def broken_samples_named(source: str) -> Iterator[None]:
 
 
 def _order(split: Split, spec: DatasetSpec, seed: int, number: Any) -> Any:
-    """Returns the numbers of the samples of a pass, int64, which NumPy draws as it does for every back end."""
+    """Returns the numbers of the samples of a pass, int64, which NumPy draws as it does for every backend."""
     import tensorflow as tf
 
     def draw(number: Any) -> Any:
@@ -244,13 +244,13 @@ def ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
 
     options = tf.data.Options()
     # With autotuning on, dropping an iterator waits for the tuning thread's next round, for seconds at times; Keras
-    # drops one after each validation. Fixed numbers also keep the pipeline equal in all arms.
+    # drops one after each validation. Fixed numbers also keep the pipeline equal in all setups.
     options.autotune.enabled = False
     return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
 
 
 def finish(images: Any, splits: Splits, crop: Callable[[Any], Any] = lambda images: images) -> Any:
-    """Turns stored samples into a model's input, as for every back end."""
+    """Turns stored samples into a model's input, as for every backend."""
     import tensorflow as tf
 
     return array_feeding.finish(images, splits, crop, lambda images: tf.cast(images, tf.float32))

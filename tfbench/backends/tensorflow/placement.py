@@ -12,7 +12,7 @@ from tfbench.errors import DeviceError
 from tfbench.machine.hardware import cpu_model
 from tfbench.recipe.devices import Device, parse_devices, require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Member, Placement, ThreadPools
+from tfbench.records.placement import Placement, ThreadPools, WorkerRank
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ def require_possible(config: DistributionConfig, training: TrainingConfig) -> No
             several_workers.require_fitting(devices, config, training)
 
 
-def resolve(config: DistributionConfig, training: TrainingConfig, member: Member | None = None) -> ResolvedDistribution:
+def resolve(
+    config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None
+) -> ResolvedDistribution:
     """Builds the strategy on exactly the devices asked for. Nothing may have used TensorFlow's devices before.
 
     Of several workers, this one waits for the others.
@@ -64,18 +66,18 @@ def resolve(config: DistributionConfig, training: TrainingConfig, member: Member
     """
     devices, notes = _choose(config)
     if config.strategy == "multi_worker":
-        if member is None:
+        if rank is None:
             raise DeviceError("strategy multi_worker: takes a process for each worker. Use --workers N to start them.")
         several_workers.require_fitting(devices, config, training)
-        config = dataclasses.replace(config, num_workers=member.num_workers)
+        config = dataclasses.replace(config, num_workers=rank.num_workers)
     require_fitting(devices, config, training)
     logical = _configure(devices)
     threads = None
-    if member is None:
+    if rank is None:
         threads = _start(devices)
         strategy, cross_device_ops = _build_strategy(config, list(logical.values()))
     else:
-        strategy, cross_device_ops = several_workers.join(member, devices[0].kind)
+        strategy, cross_device_ops = several_workers.join(rank, devices[0].kind)
     feed = feed_alike(strategy, list(logical.values()))
     num_replicas = strategy.num_replicas_in_sync
     placement = Placement(
@@ -92,7 +94,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig, member: Member
         feed="resident" if training.data_on_device else feed,
     )
     names = {name: device for device, name in logical.items()}
-    return ResolvedDistribution(strategy, placement, names, task=f"/task:{member.index}/" if member else "")
+    return ResolvedDistribution(strategy, placement, names, task=f"/task:{rank.index}/" if rank else "")
 
 
 def synchronize() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.recipe.devices import Device
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Member
+from tfbench.records.placement import WorkerRank
 
 _ABORTED = "Collective ops is aborted by: "  # with which TensorFlow begins what it says of other workers
 _joined: list[Any] = []  # the strategy of this process, once it has met the others
@@ -50,13 +50,13 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
         )
 
 
-def join(member: Member, kind: str) -> tuple[Any, str]:
+def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
     """Meets the other workers, for which it waits without end and deaf to signals: whoever started it must kill it.
 
     Nothing may have used TensorFlow's devices before.
 
     Args:
-        member: Which of the workers this one is.
+        rank: Which of the workers this one is.
         kind: Of its device, "cpu" or "gpu": the only one that is visible.
 
     Returns:
@@ -68,9 +68,9 @@ def join(member: Member, kind: str) -> tuple[Any, str]:
     import tensorflow as tf
 
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-        tf.train.ClusterSpec({"worker": member.addresses}),
+        tf.train.ClusterSpec({"worker": rank.addresses}),
         task_type="worker",
-        task_id=member.index,
+        task_id=rank.index,
         num_accelerators={"GPU": 1} if kind == "gpu" else {},
         rpc_layer="grpc",
     )
@@ -82,7 +82,7 @@ def join(member: Member, kind: str) -> tuple[Any, str]:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except tf.errors.UnknownError as error:
         raise DeviceError(
-            f"worker {member.index}: {member.addresses[member.index]}: cannot be listened on: {error.message}. "
+            f"worker {rank.index}: {rank.addresses[rank.index]}: cannot be listened on: {error.message}. "
             "Another process may have taken the port."
         ) from error
     finally:
@@ -95,7 +95,7 @@ def join(member: Member, kind: str) -> tuple[Any, str]:
 def fit_over_workers(model: Any) -> None:
     """Lets Keras's `fit`, `evaluate` and `predict` work on a model that was compiled in the scope of several workers.
 
-    Keras would add up over the workers what every step returns, in a way that TensorFlow refuses, and its own loop over
+    Keras would add up over the workers what every step returns, in a way that TensorFlow rejects, and its own loop over
     the steps of an execution is in a condition that no sum over workers can be in. So what a step returns are the
     figures of this worker, and the loop is one of our own. A prediction is this worker's, of what it is given.
     """
@@ -132,7 +132,7 @@ def fit_over_workers(model: Any) -> None:
 def synchronize() -> bool:
     """Waits until the device of this worker has finished what it was given; says whether there are other workers.
 
-    TensorFlow's own function would ask for the others' devices, too, and is refused.
+    TensorFlow's own function would ask for the others' devices, too, and is rejected.
     """
     import tensorflow as tf
 

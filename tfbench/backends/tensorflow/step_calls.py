@@ -73,7 +73,7 @@ class ProfiledBatches(profiling.ProfiledBatches):
 
 
 def strategy_of(placed: Any) -> Any:
-    """Returns TensorFlow's strategy of a placement that this back end resolved."""
+    """Returns TensorFlow's strategy of a placement that this backend resolved."""
     return placed.strategy
 
 

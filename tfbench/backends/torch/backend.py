@@ -1,4 +1,4 @@
-"""PyTorch as a back end: its devices, its settings, and what it says of itself."""
+"""PyTorch as a backend: its devices, its settings, and what it says of itself."""
 
 import os
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ class PyTorch(Backend):
     def verify(self, placed: Any, model: Any) -> None:
         """Makes sure that what was trained is on the device asked for, and that a step to be compiled was.
 
-        It does not look at the operations: PyTorch computes where its tensors are, refuses tensors of two devices, and
+        It does not look at the operations: PyTorch computes where its tensors are, rejects tensors of two devices, and
         does not compile a step that something looks into.
 
         Raises:

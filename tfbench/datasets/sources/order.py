@@ -1,4 +1,4 @@
-"""Which samples a step takes: a function of the seed, the same for every back end and machine.
+"""Which samples a step takes: a function of the seed, the same for every backend and machine.
 
 NumPy promises that a bit generator gives the same numbers in every version, and promises it of nothing that is made of
 them; so orders, and crops, are made of its raw numbers.

@@ -19,7 +19,7 @@ _REMEDY = "Remove it and prepare it again."
 def load(name: str, data_dir: str | None, *, splits: tuple[str, ...], host: str, accepted: str) -> Found:
     """Loads splits whole, in their order and stored type.
 
-    From the cache, if it has them: then neither tensorflow-datasets nor, for another back end, TensorFlow is imported.
+    From the cache, if it has them: then neither tensorflow-datasets nor, for another backend, TensorFlow is imported.
     Prepared data is looked for next. Only if there is none is the publisher asked.
 
     Args:

@@ -61,7 +61,7 @@ def _count(inputs: Any) -> int:
 
 
 def _common_kind(train: npt.NDArray[Any], validation: npt.NDArray[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Returns the type in which both are fed, which every back end has, and the shape of the former's samples."""
+    """Returns the type in which both are fed, which every backend has, and the shape of the former's samples."""
     dtype = np.result_type(train, validation)
     if dtype.kind == "f":
         dtype = np.dtype(np.float32)

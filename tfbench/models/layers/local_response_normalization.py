@@ -21,7 +21,7 @@ class LocalResponseNormalization(keras.layers.Layer):  # type: ignore[misc]  # K
       where minDiv is 2 unless given: size=5, scale=1e-4, pow=.75 is size=5, bias=2, alpha=2e-5, beta=.75;
     - TensorFlow's tf.nn.local_response_normalization(depth_radius, bias, alpha, beta) is size=2 depth_radius + 1.
 
-    That operation of TensorFlow is not used: XLA refuses it for float16, there is none for bfloat16, cuDNN's kernel
+    That operation of TensorFlow is not used: XLA rejects it for float16, there is none for bfloat16, cuDNN's kernel
     ends at 16 channels, and on a CPU it took 1.7 to 3 times as long as the product with a band matrix that stands here.
 
     Input shape: (..., channels).

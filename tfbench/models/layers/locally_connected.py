@@ -48,7 +48,7 @@ class LocallyConnected2D(keras.layers.Conv2D):  # type: ignore[misc]  # Keras ha
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Creates the weights."""
-        _, *positions, _ = self.compute_output_shape(input_shape)  # refuses an image smaller than the kernel
+        _, *positions, _ = self.compute_output_shape(input_shape)  # rejects an image smaller than the kernel
         channels = input_shape[-1]
         if channels is None or None in positions:
             raise ValueError(f"{self.name}: height, width and channels must be known. Received: {input_shape}.")

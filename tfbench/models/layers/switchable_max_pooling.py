@@ -50,7 +50,7 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
 
     def call(self, inputs: Any) -> Any:
         """Pools."""
-        self.compute_output_shape(inputs.shape)  # refuses what does not divide
+        self.compute_output_shape(inputs.shape)  # rejects what does not divide
 
         @ops.custom_gradient  # type: ignore[untyped-decorator]  # Keras has no types
         def pool(x: Any) -> Any:

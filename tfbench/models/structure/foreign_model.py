@@ -14,7 +14,7 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 if TYPE_CHECKING:
     import keras
 
-# Their state is Python code or a TensorFlow graph. Keras's safe mode refuses the first ones too, but for a function
+# Their state is Python code or a TensorFlow graph. Keras's safe mode rejects the first ones too, but for a function
 # that Keras knows, and the others not in every version.
 _CODE = ("Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
 _SCALES_BYTES = 0.02  # what scales bytes to some units is less
@@ -152,7 +152,7 @@ def register_layers() -> None:
         import_module(f"{layers.__name__}.{module.name}")
 
 
-def refuse_code(description: Any, where: str) -> None:
+def reject_code(description: Any, where: str) -> None:
     """Raises RecipeError if Keras's description of a network, or of a layer, names a layer that holds code."""
     for table in _tables_in(description):
         if kind := _find_code(table):

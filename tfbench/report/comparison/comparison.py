@@ -23,7 +23,7 @@ from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Table
 from tfbench.wording import count
 
-_NAMED_CHARACTERS = 40  # of the names of two arms, up to which they stand above their columns
+_NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand above their columns
 
 
 def comparison_tables(comparison: Comparison, notes: Sequence[str] = ()) -> tuple[Table, ...]:
@@ -60,35 +60,38 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
 
     Setups whose names are long, and more than two, have letters, which the first note explains.
     """
-    baseline, *others = arms = [comparison.baseline, *(arm for arm in comparison.arms if arm != comparison.baseline)]
-    names = dict(zip(arms, _letters(), strict=False))
-    if len(arms) <= 2 and sum(map(len, arms)) <= _NAMED_CHARACTERS:
-        names = {arm: arm for arm in arms}
+    baseline, *others = setups = [
+        comparison.baseline,
+        *(setup for setup in comparison.setups if setup != comparison.baseline),
+    ]
+    names = dict(zip(setups, _letters(), strict=False))
+    if len(setups) <= 2 and sum(map(len, setups)) <= _NAMED_CHARACTERS:
+        names = {setup: setup for setup in setups}
     else:
-        told = [f"{names[arm]} = {arm}{' (baseline)' if arm == baseline and others else ''}" for arm in arms]
+        told = [f"{names[setup]} = {setup}{' (baseline)' if setup == baseline and others else ''}" for setup in setups]
         notes = (";  ".join(told), *notes)
     columns = [
         *(Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys),
         Column("num_parameters", "parameters", "{:,}".format, rank=3),
     ]
-    for arm in arms:
-        title = "speed-up" if len(arms) == 2 else f"{names[arm]} vs {names[baseline]}"
-        columns.append(Column(f"speed {arm}", names[arm], rank=2 if arm != baseline and len(arms) > 2 else 0))
-        columns += [Column(f"ratio {arm}", title)] if arm != baseline else []
-        columns += [Column(f"energy {arm}", "samples/J", rank=1)] if has_energy(comparison) else []
+    for setup in setups:
+        title = "speed-up" if len(setups) == 2 else f"{names[setup]} vs {names[baseline]}"
+        columns.append(Column(f"speed {setup}", names[setup], rank=2 if setup != baseline and len(setups) > 2 else 0))
+        columns += [Column(f"ratio {setup}", title)] if setup != baseline else []
+        columns += [Column(f"energy {setup}", "samples/J", rank=1)] if has_energy(comparison) else []
     rows = []
     for row in comparison.rows:
         setting = {key: format_value(value) for key, value in row.setting.items()}  # "-" for what is not set
         values: dict[str, Any] = {**setting, "num_parameters": row.num_parameters}
-        for arm, entry in row.entries.items():
-            values |= {f"speed {arm}": speed_text(entry), f"ratio {arm}": speedup_text(entry)}
-            values[f"energy {arm}"] = _energy_text(entry)
+        for setup, entry in row.entries.items():
+            values |= {f"speed {setup}": speed_text(entry), f"ratio {setup}": speedup_text(entry)}
+            values[f"energy {setup}"] = _energy_text(entry)
         rows.append(values)
     return Table("samples/s of every setting", tuple(columns), rows, tuple(notes))
 
 
 def comparison_records(comparison: Comparison) -> Table:
-    """Returns one row a setting and arm, with the raw figures, and one a published reference.
+    """Returns one row a setting and setup, with the raw figures, and one a published reference.
 
     That is of the status PUBLISHED, in samples a second where these can be told, and says why it is comparable or not.
     """
@@ -98,7 +101,7 @@ def comparison_records(comparison: Comparison) -> Table:
 
 
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Returns a plain row for each setting and arm: the keys of the setting, and the raw figures.
+    """Returns a plain row for each setting and setup: the keys of the setting, and the raw figures.
 
     "samples_per_second" is the geometric mean over the runs, from "low" to "high" its interval; so for "speedup", which
     is over the baseline. None: there is none, and "status" and "reason" say why, if something went wrong.
@@ -108,7 +111,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
         | {
             "num_parameters": row.num_parameters,
             "global_batch_size": entry.global_batch_size or row.global_batch_size,
-            "arm": entry.arm,
+            "setup": entry.setup,
             "status": outcome_of(entry)[0],
             "samples_per_second": entry.speed,
             "low": entry.interval.low if entry.interval else None,
@@ -129,7 +132,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def outcome_of(entry: Entry) -> tuple[str, str]:
-    """Returns outcome and reason as they are shown: a point with a speed is not missing, even if rounds of it are."""
+    """Returns outcome and reason as they are shown: one with a speed is not missing, even if rounds of it are."""
     if entry.outcome == "MISSING" and entry.runs:
         return "INCOMPLETE", f"{count(len(entry.runs), 'run')} of it so far"
     return entry.outcome, entry.reason
@@ -148,7 +151,7 @@ def _published_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
             **(pair.setting if pair else {}),
             "num_parameters": figures.get("num_parameters"),
             "global_batch_size": (comparison.own_settings or {}).get(BATCH_KEY),
-            "arm": f"published: {name_reference(match.reference)}",
+            "setup": f"published: {name_reference(match.reference)}",
             "status": "PUBLISHED",
             "samples_per_second": speed,
             "reason": describe_match(match),

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from tfbench.analysis.comparison.difference import SPEED_METRIC, ResultDifference, RunDifference, Side
-from tfbench.recipe.abilities import title_of
+from tfbench.recipe.backend_support import title_of
 from tfbench.report.formats import format_number
-from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
+from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
 
 _HEADINGS = {
     "recipe": "Recipe",
@@ -32,7 +32,9 @@ def difference_sections(difference: RunDifference) -> list[Section]:
     for group, causes in difference.causes.items():
         pairs = [(cause.name, f"{format_value(cause.a)} -> {format_value(cause.b)}") for cause in causes]
         sections.append(Section(_HEADINGS[group], tables=(facts(pairs),)))
-    sections += [warnings(side.cautions, f"Warnings of {mark} alone") for mark, side in sides.items() if side.cautions]
+    sections += [
+        warnings_section(side.warnings, f"Warnings of {mark} alone") for mark, side in sides.items() if side.warnings
+    ]
     num_differing = len(difference.results) + sum(map(len, difference.causes.values()))
     return [*sections, Section("", (f"{num_differing} of {difference.num_compared} compared values differ.",))]
 
@@ -74,7 +76,7 @@ def _describe_unequal(difference: RunDifference) -> str:
     unequal, (first, second) = difference.unequal, map(title_of, difference.backends)
     if not unequal and first != second:
         return (
-            f"Comparable, as {first} against {second}: all that must be equal is equal, beside what back ends "
+            f"Comparable, as {first} against {second}: all that must be equal is equal, beside what backends "
             "differ in by nature."
         )
     if not unequal:

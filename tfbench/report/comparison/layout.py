@@ -54,7 +54,7 @@ def lay_out(comparison: Comparison) -> Layout:
 
 def corner_rows(comparison: Comparison) -> list[Row]:
     """Returns the rows at the ends of both ranges: smallest and largest network with smallest and largest batch."""
-    if len(comparison.rows) == 1:  # whose arms may differ in their batch size
+    if len(comparison.rows) == 1:  # whose setups may differ in their batch size
         return list(comparison.rows)
     panels = keep_ends(lay_out(comparison).panels, 2)
     return [row for panel in panels for _, row in keep_ends(panel.points, 2)]

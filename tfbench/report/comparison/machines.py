@@ -5,11 +5,11 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.machines import (
     MachineSetup,
-    bare_arm,
+    bare_setup,
     energy_parts,
     find_target,
     list_setups,
-    version_cautions,
+    version_warnings,
 )
 from tfbench.records.sweep import format_value
 from tfbench.report.comparison.speeds import short_key, speed_text
@@ -19,13 +19,13 @@ from tfbench.report.table import Column, Section, Table
 
 _FIGURES = ("samples/s", "an hour", "epoch", "epoch costs", "to accuracy", "to accuracy costs", "epoch takes")
 _NOTE = (
-    "The fastest arm of each machine first. What an epoch costs is of its training steps, at that speed; the way to an "
-    "accuracy is paid for from the request of a run. Machines are not judged against each other."
+    "The fastest setup of each machine first. What an epoch costs is of its training steps, at that speed; the way to "
+    "an accuracy is paid for from the request of a run. Machines are not judged against each other."
 )
 
 
 def machines_section(comparison: Comparison) -> Section | None:
-    """Returns a row a setting, machine and arm, the fastest of each machine first; None where all runs are of one."""
+    """Returns a row a setting, machine and setup, the fastest of each machine first; None where all runs are of one."""
     setups = list_setups(comparison)
     if not setups:
         return None
@@ -33,7 +33,7 @@ def machines_section(comparison: Comparison) -> Section | None:
         {
             **one.row.setting,
             "machine": one.machine,
-            "bare arm": bare_arm(one.entry),
+            "bare setup": bare_setup(one.entry),
             **{name: text or None for name, text in zip(_FIGURES, _figures(one), strict=True)},
         }
         for one in setups
@@ -41,10 +41,10 @@ def machines_section(comparison: Comparison) -> Section | None:
     columns = (
         *(Column(key, short_key(key), format_value, "left") for key in comparison.keys),
         Column("machine", "machine", align="left"),
-        Column("bare arm", "arm", align="left"),
+        Column("bare setup", "setup", align="left"),
         *(Column(name, name, rank=place) for place, name in enumerate(_FIGURES)),
     )
-    return Section("Machines", tables=(Table("arms of each machine", columns, rows, (_NOTE,)),))
+    return Section("Machines", tables=(Table("setups of each machine", columns, rows, (_NOTE,)),))
 
 
 def machines_document(comparison: Comparison) -> dict[str, Any] | None:
@@ -53,7 +53,7 @@ def machines_document(comparison: Comparison) -> dict[str, Any] | None:
         to_plain(one, without=("row", "entry", "price"))
         | {
             "setting": one.row.setting,
-            "arm": one.entry.arm,
+            "setup": one.entry.setup,
             "samples_per_second": one.entry.speed,
             "price_per_hour": one.price.per_hour if one.price else None,
             "currency": one.price.currency if one.price else None,
@@ -61,8 +61,8 @@ def machines_document(comparison: Comparison) -> dict[str, Any] | None:
         }
         for one in list_setups(comparison)
     ]
-    cautions, target = version_cautions(comparison), find_target(comparison)
-    return {"setups": setups, "target_accuracy": target, "cautions": cautions} if setups else None
+    warnings, target = version_warnings(comparison), find_target(comparison)
+    return {"setups": setups, "target_accuracy": target, "warnings": warnings} if setups else None
 
 
 def _figures(one: MachineSetup) -> list[str]:

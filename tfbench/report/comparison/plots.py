@@ -6,9 +6,9 @@ from collections.abc import Callable
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
+from tfbench.report.breakdown import breakdown_plot, breakdown_seconds
 from tfbench.report.comparison.layout import Layout, lay_out
 from tfbench.report.comparison.scaling import scaling_title
-from tfbench.report.ledger import ledger_plot, ledger_seconds
 from tfbench.report.plot import Panel, Plot, Point, Series
 
 
@@ -26,20 +26,22 @@ def comparison_plots(comparison: Comparison, finding: str = "") -> tuple[Plot, .
     if scaling := find_scaling(comparison):
         plots.append(_scaling(comparison, scaling, finding))
     shown = [plot for plot in plots if any(one.points for panel in plot.panels for one in panel.series)]
-    if ledgers := median_ledgers(comparison):
+    if breakdowns := median_breakdowns(comparison):
         title = f"Where the time of a measuring process went, median of the runs of each\n{_subject(comparison)}"
-        shown.append(ledger_plot(title, ledgers))
+        shown.append(breakdown_plot(title, breakdowns))
     return tuple(shown)
 
 
-def median_ledgers(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Returns, by arm, the median seconds of each entry of the ledger over its runs; runs without one are left out."""
+def median_breakdowns(comparison: Comparison) -> dict[str, dict[str, float]]:
+    """Returns, by setup, the median seconds of each entry of the time breakdown; runs without one are left out."""
     found: dict[str, dict[str, float]] = {}
-    for arm in comparison.arms:
-        runs = [run for row in comparison.rows for run in row.entries[arm].runs]
-        ledgers = [ledger_seconds(run.metrics) for run in runs if run.metrics.get("ledger/wall_seconds")]
-        if ledgers:
-            found[arm] = {name: statistics.median(ledger[name] for ledger in ledgers) for name in ledgers[0]}
+    for setup in comparison.setups:
+        runs = [run for row in comparison.rows for run in row.entries[setup].runs]
+        breakdowns = [breakdown_seconds(run.metrics) for run in runs if run.metrics.get("breakdown/wall_seconds")]
+        if breakdowns:
+            found[setup] = {
+                name: statistics.median(breakdown[name] for breakdown in breakdowns) for name in breakdowns[0]
+            }
     return found
 
 
@@ -66,7 +68,7 @@ def _speedups(comparison: Comparison, layout: Layout, finding: str) -> Plot:
         found = entry.speedup
         return Point(x, found.ratio, found.low, found.high) if found else None
 
-    baseline = name_setups(comparison.arms)[comparison.baseline]
+    baseline = name_setups(comparison.setups)[comparison.baseline]
     return Plot(
         name="speedup.png",
         title=f"Speed-up over {baseline} by {layout.x_label}, with 95 % intervals\n{_subject(comparison)}",
@@ -83,11 +85,11 @@ def _speedups(comparison: Comparison, layout: Layout, finding: str) -> Plot:
 def _panels(
     comparison: Comparison, layout: Layout, point_of: Callable[[float, Entry], Point | None]
 ) -> tuple[Panel, ...]:
-    """Returns a panel a network, a line an arm; networks without a point are left out."""
-    panels, names = [], name_setups(comparison.arms)
+    """Returns a panel a network, a line a setup; networks without a point are left out."""
+    panels, names = [], name_setups(comparison.setups)
     for panel in layout.panels:
-        found = {arm: [point_of(x, row.entries[arm]) for x, row in panel.points] for arm in comparison.arms}
-        series = [Series(names[arm], tuple(one for one in points if one)) for arm, points in found.items()]
+        found = {setup: [point_of(x, row.entries[setup]) for x, row in panel.points] for setup in comparison.setups}
+        series = [Series(names[setup], tuple(one for one in points if one)) for setup, points in found.items()]
         if any(one.points for one in series):
             panels.append(Panel(panel.title, tuple(series)))
     return tuple(panels)

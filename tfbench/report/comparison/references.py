@@ -79,7 +79,7 @@ def describe_match(match: ReferenceMatch) -> str:
 
 def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
     """Returns what a published figure is held against, and how that compares."""
-    label = ", ".join(part for part in (pair.arm, describe_setting(pair.setting)) if part)
+    label = ", ".join(part for part in (pair.setup, describe_setting(pair.setting)) if part)
     label += f" on {'; '.join(pair.hardware)}" if pair.hardware else ""
     return f"{label}: {describe_ratio(reference, pair)}"
 

@@ -13,18 +13,18 @@ from tfbench.report.comparison.difference import format_value
 from tfbench.report.comparison.speeds import with_interval
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_speed
-from tfbench.report.table import Section, facts, warnings
+from tfbench.report.table import Section, facts, warnings_section
 from tfbench.wording import count, format_share
 
 
-def check_sections(check: RegressionCheck, source: str, num_failed: int, cautions: Sequence[str] = ()) -> list[Section]:
+def check_sections(check: RegressionCheck, source: str, num_failed: int, warnings: Sequence[str] = ()) -> list[Section]:
     """Returns the judgement, the speeds then and now, what else has changed, and what speaks against it.
 
     Args:
         check: What was found.
         source: The baseline, as the user named it.
         num_failed: Runs that failed now, and are left out.
-        cautions: What disturbed the runs.
+        warnings: What disturbed the runs.
     """
     created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
     changed = [one for one in check.changed if one not in check.changed_lengths]
@@ -39,7 +39,7 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, caution
         "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
     }
     sections = [Section(judgement_sentence(check), tables=(facts(pairs.items()),))]
-    return [*sections, *([warnings(cautions)] if cautions else [])]
+    return [*sections, *([warnings_section(warnings)] if warnings else [])]
 
 
 def judgement_sentence(check: RegressionCheck) -> str:

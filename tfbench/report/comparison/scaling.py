@@ -74,7 +74,7 @@ def scaling_document(scaling: Scaling) -> dict[str, Any]:
         **to_plain(scaling, without=("points", "missing", "standing", "has_replicas")),
         "points": [_point_document(point) for point in scaling.points],
         "missing": [
-            {**place._asdict(), "arm": entry.arm, "status": entry.outcome, "reason": entry.reason}
+            {**place._asdict(), "setup": entry.setup, "status": entry.outcome, "reason": entry.reason}
             for place, entry in missing
         ],
     }
@@ -107,7 +107,7 @@ def _milliseconds(seconds: float) -> str:
 def _point_document(point: ScalingPoint) -> dict[str, Any]:
     return {
         **to_plain(point, without=("place", "entry", "same_work_seconds", "adds_hardware")),
-        "arm": point.entry.arm,
+        "setup": point.entry.setup,
         "samples_per_second": point.entry.speed,
         "expected_speedup": point.num_devices if point.adds_hardware else None,
     }

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.machines import version_cautions
+from tfbench.analysis.comparison.machines import version_warnings
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.spread import merge_cautions
+from tfbench.analysis.comparison.spread import merge_warnings
 from tfbench.analysis.comparison.verdict import find_caveats, find_next_command
 from tfbench.report.comparison.comparison import comparison_tables
 from tfbench.report.comparison.machines import machines_section
 from tfbench.report.comparison.references import reference_section
 from tfbench.report.comparison.scaling import scaling_section
 from tfbench.report.comparison.speeds import legend
-from tfbench.report.table import Section, warnings
+from tfbench.report.table import Section, warnings_section
 from tfbench.wording import count
 
-NO_VERDICT = "Nothing is compared: there is one arm, or none with a speed."
+NO_VERDICT = "Nothing is compared: there is one setup, or none with a speed."
 _MAX_WARNINGS = 4  # kinds of them on a screen, those that most runs have
 
 
@@ -28,7 +28,7 @@ def comparison_sections(
 ) -> list[Section]:
     """Returns the verdict, the table, what was published, and what speaks against the speeds.
 
-    The table has a row a number of devices, if it is that in which the arms differ.
+    The table has a row a number of devices, if it is that in which the setups differ.
 
     Args:
         comparison: What is shown.
@@ -48,12 +48,12 @@ def comparison_sections(
         sections.append(Section("Speed, samples/s", tables=comparison_tables(comparison, signs)))
     sections += [Section("", caveats)] if caveats else []
     sections += [one for one in (machines_section(comparison), published) if one]
-    found = merge_cautions([run.speed_cautions for run in comparison.runs])
-    told = [*version_cautions(comparison), *(found if is_full else found[:_MAX_WARNINGS])]
+    found = merge_warnings([run.speed_warnings for run in comparison.runs])
+    told = [*version_warnings(comparison), *(found if is_full else found[:_MAX_WARNINGS])]
     if len(found) > _MAX_WARNINGS and not is_full:
         told.append(
             f"and {count(len(found) - _MAX_WARNINGS, 'more kind')} of warning, in fewer runs: see `tfbench report`"
         )
-    sections += [warnings(told)] if told else []
+    sections += [warnings_section(told)] if told else []
     command = find_next_command(comparison)
     return [*sections, *([Section("", ("To see where the time goes:",), code=f"  {command}")] if command else [])]

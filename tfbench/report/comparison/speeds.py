@@ -20,7 +20,7 @@ _MEANINGS = {
     MARKS["not judged"]: "not judged (one run)",
 }
 _USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
-_OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
+_OUTCOMES = {"MISSING": "not measured", "REJECTED": "rejected", "SKIPPED": "failed"}
 
 
 def legend(comparisons: Iterable[Comparison]) -> str:

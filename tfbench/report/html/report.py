@@ -8,29 +8,29 @@ from importlib.resources import files
 from tfbench import __version__
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
-from tfbench.analysis.comparison.hosts import arm_of
-from tfbench.analysis.comparison.machines import version_cautions
+from tfbench.analysis.comparison.hosts import setup_of
+from tfbench.analysis.comparison.machines import version_warnings
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.spread import merge_cautions
-from tfbench.metrics import LEDGER_ENTRIES
+from tfbench.analysis.comparison.spread import merge_warnings
+from tfbench.metrics import BREAKDOWN_ENTRIES
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.machine import Environment
-from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format_value, list_cells
+from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format_value, list_planned_runs
 from tfbench.report.comparison.comparison import comparison_table, outcome_of
-from tfbench.report.comparison.plots import median_ledgers
+from tfbench.report.comparison.plots import median_breakdowns
 from tfbench.report.comparison.scaling import scaling_title
 from tfbench.report.comparison.sections import comparison_sections
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import format_bytes, format_speed
 from tfbench.report.plot import Plot
-from tfbench.report.table import Column, Section, Table, escaped, facts, html, warnings
+from tfbench.report.table import Column, Section, Table, escaped, facts, html, warnings_section
 from tfbench.schema import to_plain
 from tfbench.wording import count
 
 GENERATOR = '<meta name="generator" content="tfbench '  # how a report is told from any other file
 MAX_RUNS = 1000  # in the list of runs
-_LEDGER = "ledger.png"  # the plot that stands beside its table
-_SHOWN_SECONDS = 0.005  # from which an entry of the ledger has a row
+_BREAKDOWN = "breakdown.png"  # the plot that stands beside its table
+_SHOWN_SECONDS = 0.005  # from which an entry of the time breakdown has a row
 _SHARED_CORES = "logical devices that share the cores of one processor"
 
 
@@ -84,9 +84,9 @@ def report_sections(contents: ReportContents) -> list[Section]:
     sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
     if find_scaling(comparison):  # which has no row for each setting
         sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend([comparison])]),)))
-    plots = tuple(plot for plot in contents.plots if plot.name != _LEDGER)
+    plots = tuple(plot for plot in contents.plots if plot.name != _BREAKDOWN)
     sections += [Section("Plots", plots=plots), *(one for one in others if one.title != "Warnings")]
-    sections += [_warnings(comparison), _failures(comparison), _ledger(contents), *_environment(contents)]
+    sections += [_warnings(comparison), _failures(comparison), _breakdown(contents), *_environment(contents)]
     sections += [*_reproduction(contents), _runs(comparison)]
     return [
         one for one in sections if one.sentences or one.code or one.plots or any(table.rows for table in one.tables)
@@ -98,7 +98,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def _lead(comparison: Comparison, kind: str) -> str:
-    others = [arm for arm in comparison.arms if arm != comparison.baseline]
+    others = [setup for setup in comparison.setups if setup != comparison.baseline]
     against = f" against {', '.join(others)}" if others else ""
     counts = f"{count(len(comparison.rows), 'setting')}, {count(len(comparison.runs), 'run')}"
     return f"{comparison.baseline}{against}: {counts} ({kind})"
@@ -117,12 +117,12 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
         yield "scaling", scaling_title(scaling)
     elif BATCH_KEY not in comparison.keys and len(batches) == 1:
         yield BATCH_KEY, format_value(batches.pop())
-    for arm in comparison.arms:
-        mark = " (baseline)" if arm == comparison.baseline and len(comparison.arms) > 1 else ""
-        yield f"arm{mark}", f"{arm}: {_describe_hardware(comparison, arm)}"
+    for setup in comparison.setups:
+        mark = " (baseline)" if setup == comparison.baseline and len(comparison.setups) > 1 else ""
+        yield f"setup{mark}", f"{setup}: {_describe_hardware(comparison, setup)}"
     if plan:
-        cells = len(list_cells(plan))
-        yield "rounds", f"{plan.num_rounds}, the arms of a setting taking turns; {count(cells, 'run')} planned"
+        planned_runs = len(list_planned_runs(plan))
+        yield "rounds", f"{plan.num_rounds}, the setups of a setting taking turns; {count(planned_runs, 'run')} planned"
         measurement = plan.tables.get("measurement", {})
         if (seconds := measurement.get("seconds")) is not None:
             yield "each run", f"{seconds:g} s of steady steps in a process of its own, without validation"
@@ -133,23 +133,23 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
         yield "measured", " to ".join(dict.fromkeys((_date(times[0]), _date(times[-1]))))
 
 
-def _describe_hardware(comparison: Comparison, arm: str) -> str:
-    runs = [run for row in comparison.rows for run in row.entries[arm].runs]
+def _describe_hardware(comparison: Comparison, setup: str) -> str:
+    runs = [run for row in comparison.rows for run in row.entries[setup].runs]
     if not runs:
         return "no run of it has a speed"
     names = sorted({", ".join(dict.fromkeys(run.hardware)) or "unknown hardware" for run in runs})
     has_parts = runs[0].strategy in CUTTING_STRATEGIES
     placed = count(runs[0].num_devices, "device") if has_parts else count(runs[0].num_replicas, "replica")
-    shared = f", {_SHARED_CORES}" if arm in comparison.shares_cores else ""
+    shared = f", {_SHARED_CORES}" if setup in comparison.shares_cores else ""
     return f"{placed} on {'; '.join(names)}{shared}"
 
 
 def _warnings(comparison: Comparison) -> Section:
     runs = comparison.runs
     told = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
-    told += version_cautions(comparison)
-    told += merge_cautions([run.cautions for run in runs])
-    return warnings(told or (["None of the runs has one."] if runs else []))
+    told += version_warnings(comparison)
+    told += merge_warnings([run.warnings for run in runs])
+    return warnings_section(told or (["None of the runs has one."] if runs else []))
 
 
 def _failures(comparison: Comparison) -> Section:
@@ -159,26 +159,32 @@ def _failures(comparison: Comparison) -> Section:
             if entry.speed is None or entry.outcome != "FINISHED":
                 outcome, reason = outcome_of(entry)
                 setting = describe_setting(row.setting) or "the recipe as it is"
-                rows.append({"setting": setting, "arm": entry.arm, "outcome": outcome, "reason": reason})
-    columns = tuple(Column(name, name, align="left") for name in ("setting", "arm", "outcome", "reason"))
-    return Section("Without a speed, or not in every round", tables=(Table("points without a speed", columns, rows),))
+                rows.append({"setting": setting, "setup": entry.setup, "outcome": outcome, "reason": reason})
+    columns = tuple(Column(name, name, align="left") for name in ("setting", "setup", "outcome", "reason"))
+    return Section(
+        "Without a speed, or not in every round", tables=(Table("configurations without a speed", columns, rows),)
+    )
 
 
-def _ledger(contents: ReportContents) -> Section:
-    ledgers = median_ledgers(contents.comparison)
-    meanings = LEDGER_ENTRIES | {"unaccounted": "what is in no entry"}
+def _breakdown(contents: ReportContents) -> Section:
+    breakdowns = median_breakdowns(contents.comparison)
+    meanings = BREAKDOWN_ENTRIES | {"unaccounted": "what is in no entry"}
     rows = [
-        {"entry": name.replace("_", " "), "meaning": meanings[name], **{arm: one[name] for arm, one in ledgers.items()}}
-        for name in next(iter(ledgers.values()), {})
-        if any(abs(ledger[name]) >= _SHOWN_SECONDS for ledger in ledgers.values())
+        {
+            "entry": name.replace("_", " "),
+            "meaning": meanings[name],
+            **{setup: one[name] for setup, one in breakdowns.items()},
+        }
+        for name in next(iter(breakdowns.values()), {})
+        if any(abs(breakdown[name]) >= _SHOWN_SECONDS for breakdown in breakdowns.values())
     ]
     columns = (
         Column("entry", "entry", align="left"),
-        *(Column(arm, arm, "{:.2f}".format) for arm in ledgers),
+        *(Column(setup, setup, "{:.2f}".format) for setup in breakdowns),
         Column("meaning", "meaning", align="left"),
     )
-    table = Table("ledger of each arm", columns, rows, ("Medians over all runs of an arm, in seconds.",))
-    plots = tuple(plot for plot in contents.plots if plot.name == _LEDGER)
+    table = Table("breakdown of each setup", columns, rows, ("Medians over all runs of a setup, in seconds.",))
+    plots = tuple(plot for plot in contents.plots if plot.name == _BREAKDOWN)
     return Section("Where the time of a measuring process went", tables=(table,), plots=plots)
 
 
@@ -218,7 +224,7 @@ def _runs(comparison: Comparison) -> Section:
         {
             "id": run.run_id,
             "name": run.name,
-            "arm": arm_of(run),
+            "setup": setup_of(run),
             "setting": describe_setting(row.setting),
             "speed": run.speed,
             "created": run.created,
@@ -228,7 +234,7 @@ def _runs(comparison: Comparison) -> Section:
         for run in entry.runs
     ]
     columns = (
-        *(Column(name, name, align="left") for name in ("id", "name", "arm", "setting")),
+        *(Column(name, name, align="left") for name in ("id", "name", "setup", "setting")),
         Column("speed", "samples/s", format_speed),
         Column("created", "asked for", _date),
     )

@@ -12,7 +12,7 @@ from tfbench.report.profile.operations import trace_section
 from tfbench.report.profile.sentences import next_command
 from tfbench.report.run.console import RunConsole
 from tfbench.report.run.sections import next_section, short_warnings, status_line
-from tfbench.report.table import Section, text, warnings
+from tfbench.report.table import Section, text, warnings_section
 from tfbench.wording import command_line, store_of
 
 
@@ -54,15 +54,15 @@ class ProfileConsole(RunConsole):
             self._print([status_line(result), ""], style="bold red")
         first, *sections = profiles.show_profile(result, is_whole=is_whole) or [Section("")]
         self._print(text([first], self.width), style="bold")
-        told = profiles.add_cautions(result, summary)
+        told = profiles.add_warnings(result, summary)
         if is_whole:
-            sections += [warnings(told.cautions)] if told.cautions else []
+            sections += [warnings_section(told.warnings)] if told.warnings else []
             sections.append(next_section(result, tracked, store_hint, files, self._server, is_full=True))
         else:
             following = next_section(result, tracked, store_hint, files, self._server)
             if words := next_command(result):
                 command = command_line(*words, store=store_of(store_hint))
                 following = Section("", code=f"{following.code}\n  {'Try':10}  {command}")
-            sections += [*short_warnings(result, told.cautions), following]
+            sections += [*short_warnings(result, told.warnings), following]
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         self.show_sections([*sections, *([trace_section(shlex.quote(str(trace)), backend)] if trace.is_dir() else [])])

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
+from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.records.profile import Profile, ProfiledOperation
 from tfbench.report.profile.sections import format_seconds, percent
 from tfbench.report.table import Column, Section, Table
@@ -52,7 +52,7 @@ def operation_section(profile: Profile, limit: int = 15) -> Section:
 
 
 def trace_section(folder: str, backend: BackendName) -> Section:
-    """Returns how to open a back end's own trace, given the folder that holds it."""
+    """Returns how to open a backend's own trace, given the folder that holds it."""
     if backend == "tensorflow":
         how, remark = f"tensorboard --logdir {folder}", "TensorBoard needs its profile plugin: pip install xprof."
     else:

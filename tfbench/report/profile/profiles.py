@@ -8,7 +8,7 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.report.document import to_plain
 from tfbench.report.profile.operations import operation_section
 from tfbench.report.profile.sections import profile_sections
-from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
+from tfbench.report.profile.sentences import describe_bottleneck, profile_warnings
 from tfbench.report.table import Section
 
 
@@ -30,10 +30,10 @@ def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
     return [operation_section(result.profile)]
 
 
-def add_cautions(result: RunResult, summary: Summary) -> Summary:
-    """Returns the summary of a profile with its own cautions, behind those of the machine."""
+def add_warnings(result: RunResult, summary: Summary) -> Summary:
+    """Returns the summary of a profile with its own warnings, behind those of the machine."""
     step = summarize_profile(result)
-    return dataclasses.replace(summary, cautions=(*summary.cautions, *(profile_cautions(step) if step else ())))
+    return dataclasses.replace(summary, warnings=(*summary.warnings, *(profile_warnings(step) if step else ())))
 
 
 def profile_document(result: RunResult) -> dict[str, Any]:

@@ -46,11 +46,11 @@ def next_command(result: RunResult) -> list[str]:
         return ["profile", *words, "--global-batch-size", str(2 * result.placement.global_batch_size)]
     if found.layer and backend != "jax":
         compiler = "inductor" if backend == "torch" else "xla"
-        return ["sweep", *words, "--arm", "default", "--arm", f"default compiler={compiler}"]
+        return ["sweep", *words, "--setup", "default", "--setup", f"default compiler={compiler}"]
     return [] if backend == "jax" else ["profile", *words, "--trace"]
 
 
-def profile_cautions(step: StepProfile) -> list[str]:
+def profile_warnings(step: StepProfile) -> list[str]:
     """Returns at most two warnings: that phases do not add up to a step or an epoch, or layers to phases."""
     sums = [*_check_step(step), *_check_epoch(step)][:1]
     longer = [f"{text} Measure for longer (--seconds 60) on a quiet machine." for text in sums]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from tfbench.analysis.run.checks import find_requested_cautions
+from tfbench.analysis.run.checks import find_requested_warnings
 from tfbench.records.observer import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
@@ -57,11 +57,11 @@ class BriefConsole(RunConsole):
     def epoch(self, epoch: EpochRecord) -> None:
         """Shows nothing."""
 
-    def caution(self, text: str) -> None:
+    def warning(self, text: str) -> None:
         """Says what the user should know, once in a series."""
         if text not in self._warned:
             self._warned.add(text)
-            super().caution(text)
+            super().warning(text)
 
     def finish(
         self,
@@ -79,9 +79,9 @@ class BriefConsole(RunConsole):
             parts = [f"{formats.format_speed(speed)} samples/s"]
         if tracked is None and self._is_tracked:
             parts.append(f"not in MLflow; `{bring_it_there(store_of(store_hint), self._server)}` brings it there")
-        asked_for = find_requested_cautions(result)
-        if cautions := [caution for caution in summary.cautions if caution not in asked_for]:
-            parts.append(count(len(cautions), "warning"))
+        asked_for = find_requested_warnings(result)
+        if warnings := [warning for warning in summary.warnings if warning not in asked_for]:
+            parts.append(count(len(warnings), "warning"))
         is_good = result.status == "FINISHED"
         line = f"{self._label}: {'; '.join(parts)} ({result.request.run_id})"
         self._print(self._fit(line), style=None if is_good else "bold red")

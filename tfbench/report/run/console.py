@@ -166,7 +166,7 @@ class RunConsole(Observer):
         store_hint: str,
         files: Sequence[str] = (),
     ) -> None:
-        """Shows how the run ended, its figures beside the published ones, cautions, and where there is more.
+        """Shows how the run ended, its figures beside the published ones, warnings, and where there is more.
 
         Args:
             result: The whole run.
@@ -214,7 +214,7 @@ class RunConsole(Observer):
         """Characters of a line."""
         return self._console.width
 
-    def caution(self, text: str) -> None:
+    def warning(self, text: str) -> None:
         """Says what the user should know, without stopping the display; on stderr where stdout is kept to a line."""
         if self._detail == "quiet" and not self._is_mute:
             open_console(stderr=True).print(shown(f"warning: {text}"), soft_wrap=True)

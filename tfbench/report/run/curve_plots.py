@@ -9,7 +9,7 @@ _ACCURACY = "validation accuracy"
 
 
 def curve_plots(runs: Sequence[RunCurves], title: str) -> tuple[Plot, ...]:
-    """Returns the plots that the curves of runs give; a panel a setting, a line an arm.
+    """Returns the plots that the curves of runs give; a panel a setting, a line a setup.
 
     Args:
         runs: Their curves.
@@ -31,8 +31,8 @@ def curve_plots(runs: Sequence[RunCurves], title: str) -> tuple[Plot, ...]:
 
 
 def _panels(runs: Sequence[RunCurves], points_of: Callable[[RunCurves], Points]) -> Iterator[Panel]:
-    arms = dict.fromkeys(run.arm for run in runs)
+    setups = dict.fromkeys(run.setup for run in runs)
     for setting in dict.fromkeys(run.setting for run in runs if points_of(run)):
-        found = {run.arm: points_of(run) for run in runs if run.setting == setting}
-        series = [Series(arm, tuple(Point(x, y) for x, y in found.get(arm, ()))) for arm in arms]
+        found = {run.setup: points_of(run) for run in runs if run.setting == setting}
+        series = [Series(setup, tuple(Point(x, y) for x, y in found.get(setup, ()))) for setup in setups]
         yield Panel(setting, tuple(series))

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from tfbench.recipe.abilities import title_of
+from tfbench.recipe.backend_support import title_of
 from tfbench.recipe.sections import CUTTING_STRATEGIES, TrainingConfig
 from tfbench.records.placement import Placement
 from tfbench.records.run import EpochRecord, RunResult

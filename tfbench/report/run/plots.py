@@ -6,8 +6,8 @@ from pathlib import Path
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.records.run import RunResult, Summary
 from tfbench.report import figures
+from tfbench.report.breakdown import breakdown_plot, breakdown_seconds
 from tfbench.report.formats import format_speed
-from tfbench.report.ledger import ledger_plot, ledger_seconds
 from tfbench.report.plot import Panel, Plot, Point, Series
 from tfbench.report.profile.plot import profile_plot
 
@@ -20,7 +20,7 @@ def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]
 
 
 def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
-    """Returns the plots of loss, accuracy, speed, profile and ledger, as far as there is anything.
+    """Returns the plots of loss, accuracy, speed, profile and time breakdown, as far as there is anything.
 
     Args:
         result: A run in whatever state.
@@ -34,9 +34,9 @@ def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
         _speed(result, summary.metrics.get("samples_per_second")),
         profile_plot(result),
     ]
-    if summary.metrics.get("ledger/wall_seconds"):
+    if summary.metrics.get("breakdown/wall_seconds"):
         title = f"Where the time of the measuring process went\n{_subject(result)}"
-        plots.append(ledger_plot(title, {"this run": ledger_seconds(summary.metrics)}))
+        plots.append(breakdown_plot(title, {"this run": breakdown_seconds(summary.metrics)}))
     return tuple(plot for plot in plots if plot)
 
 

@@ -54,7 +54,7 @@ def _remarks(summary: RepeatsSummary) -> Iterator[str]:
     intervals = {spread.metric: spread.interval for spread in summary.spreads if spread.interval}
     if summary.num_failed:
         yield f"Failed runs are left out: {summary.num_failed}."
-    yield from (f"Refused: {text}" for text in dict.fromkeys(summary.refusals))
+    yield from (f"Rejected: {text}" for text in dict.fromkeys(summary.rejections))
     if summary.was_interrupted:
         yield "Interrupted: these are the runs that were done by then."
     if intervals.keys() - {"val_accuracy"}:

@@ -9,7 +9,7 @@ from tfbench.records.fast import read_fast
 from tfbench.records.placement import Placement
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun
 from tfbench.report.document import FORMAT_VERSION, finite, format_iso, to_plain
-from tfbench.report.profile.profiles import add_cautions, profile_document
+from tfbench.report.profile.profiles import add_warnings, profile_document
 from tfbench.report.run.costs import energy_document
 
 # In other words, or, as raw readings that are long, in the journal.
@@ -22,7 +22,7 @@ _TOLD_OTHERWISE = (
 def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
     """Returns everything known of a run as tables, lists, texts and finite numbers; times in seconds.
 
-    What does not exist, or is not finite, is None, and a caution says so. The keys are the same for a run that failed.
+    What does not exist, or is not finite, is None, and a warning says so. The keys are the same for a run that failed.
 
     Args:
         result: A run in whatever state.
@@ -70,7 +70,7 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
     dropped: list[str] = []
     plain: dict[str, Any] = finite(values, dropped)
     lost = [f"not finite, so written as null: {', '.join(dropped)}."] if dropped else []
-    return plain | {"cautions": [*add_cautions(result, summary).cautions, *lost]}
+    return plain | {"warnings": [*add_warnings(result, summary).warnings, *lost]}
 
 
 def describe_error(result: RunResult) -> str | None:

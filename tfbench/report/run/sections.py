@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.references import PHASE_FIGURES, match_run
-from tfbench.analysis.run.checks import find_requested_cautions
+from tfbench.analysis.run.checks import find_requested_warnings
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.fast import read_fast
@@ -21,7 +21,7 @@ from tfbench.report.comparison.references import (
 )
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.run.costs import cost_section, describe_cost, energy_pairs
-from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
+from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
 from tfbench.wording import command_line, count, store_of, without_secrets
 
 SYNTHETIC = "(synthetic data)"
@@ -56,14 +56,14 @@ def run_sections(
     if not is_full:
         return [
             *sections,
-            *short_warnings(result, summary.cautions),
+            *short_warnings(result, summary.warnings),
             next_section(result, tracked, store_hint, files, server),
         ]
     sections += [_figures(result, summary), *(_published(result, summary) if result.epochs else ())]
     sections += [cost] if (cost := cost_section(result)) else []
-    asked = find_requested_cautions(result)
-    if told := [caution for caution in summary.cautions if caution not in asked]:
-        sections.append(warnings(told))
+    asked = find_requested_warnings(result)
+    if told := [warning for warning in summary.warnings if warning not in asked]:
+        sections.append(warnings_section(told))
     sections += [Section("Notes", tuple(f"i {one}" for one in asked))] if asked else []
     return [*sections, next_section(result, tracked, store_hint, files, server, is_full=True)]
 
@@ -74,7 +74,7 @@ def status_line(result: RunResult, summary: Summary | None = None) -> str:
     if not reason and result.error and result.status != "FINISHED":
         reason = f"{result.error.get('type', 'error')}: {result.error.get('message', '')}"
     text = result.status if result.status == "FINISHED" or result.epochs else f"{result.status} while {result.stage}"
-    wall = summary.metrics.get("ledger/wall_seconds") if summary and result.status == "FINISHED" else None
+    wall = summary.metrics.get("breakdown/wall_seconds") if summary and result.status == "FINISHED" else None
     return f"{text}: {reason}" if reason else f"{text} in {format_time(wall, 3)}" if wall else text
 
 
@@ -87,8 +87,8 @@ def result_line(result: RunResult, summary: Summary) -> str:
         name = "val_loss" if metrics.get("val_accuracy") is None else "val_accuracy"
         if (value := metrics.get(name)) is not None:
             texts.append(f"{name} {format_number(value)}" + (f" {SYNTHETIC}" if result.is_synthetic else ""))
-    if summary.cautions:
-        texts.append(count(len(summary.cautions), "warning"))
+    if summary.warnings:
+        texts.append(count(len(summary.warnings), "warning"))
     return f"{', '.join(texts)} ({result.request.run_id})"
 
 
@@ -180,17 +180,17 @@ def _predictions(result: RunResult) -> Iterator[Section]:
         )
 
 
-def short_warnings(result: RunResult, cautions: Sequence[str]) -> Iterator[Section]:
+def short_warnings(result: RunResult, warnings: Sequence[str]) -> Iterator[Section]:
     """Yields the first sentence of the first few warnings, and how many there are besides.
 
     What the user asked for is a note, and no warning.
     """
-    asked = find_requested_cautions(result)
-    found = [caution for caution in cautions if caution not in asked]
-    lines = [f"! {_first_sentence(caution)}" for caution in found[:_MAX_WARNINGS]]
+    asked = find_requested_warnings(result)
+    found = [warning for warning in warnings if warning not in asked]
+    lines = [f"! {_first_sentence(warning)}" for warning in found[:_MAX_WARNINGS]]
     if len(found) > _MAX_WARNINGS:
         lines.append(f"! {count(len(found) - _MAX_WARNINGS, 'more warning')}")
-    if notes := [f"i {_first_sentence(caution)}" for caution in cautions if caution in asked]:
+    if notes := [f"i {_first_sentence(warning)}" for warning in warnings if warning in asked]:
         yield Section("", tuple(notes))
     if lines:
         yield Section("", tuple(lines))
@@ -208,7 +208,9 @@ def _figures(result: RunResult, summary: Summary) -> Section:
     rows = [
         {"name": name, "value": format_metric(name, value), "meaning": known[name].meaning if name in known else ""}
         for name, value in summary.metrics.items()
-        if value is not None and not name.startswith(("log2_", "log10_")) and (value or not name.startswith("ledger/"))
+        if value is not None
+        and not name.startswith(("log2_", "log10_"))
+        and (value or not name.startswith("breakdown/"))
     ]
     columns = (
         Column("name", "figure", align="left"),
@@ -296,7 +298,9 @@ def look_at_it(tracked: TrackedRun, store: Path | str) -> str:
 def resume_command(result: RunResult, store: Path | str) -> str:
     """Returns how to go on with a run that ended before its epochs were done; "" if it cannot be gone on with."""
     resume = result.request.resume
-    done = result.snapshot_epoch or (len(resume.epochs) if resume else None)  # before one of its own, its predecessor's
+    done = result.checkpoint_epoch or (
+        len(resume.epochs) if resume else None
+    )  # before one of its own, its predecessor's
     if done is None or result.status == "RUNNING" or (result.status == "FINISHED" and not result.stop_reason):
         return ""
     return f"{command_line('run', '--resume', result.request.run_id, store=store)}    # from epoch {done + 1}"

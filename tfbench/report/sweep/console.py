@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from tfbench.records.run import Summary
-from tfbench.records.sweep import Cell, SweepPlan, list_cells
+from tfbench.records.sweep import PlannedRun, SweepPlan, list_planned_runs
 from tfbench.report.formats import format_clock
 from tfbench.report.run.brief_console import BriefConsole
-from tfbench.report.sweep.sweep import cell_label
+from tfbench.report.sweep.sweep import run_label
 
 if TYPE_CHECKING:
-    from tfbench.records.sweep import CellResult
+    from tfbench.records.sweep import PlannedRunResult
 
 
 class SweepConsole(BriefConsole):
@@ -38,25 +38,25 @@ class SweepConsole(BriefConsole):
     ) -> None:
         super().__init__("", set(), quiet_stdout=quiet_stdout, server=server, is_tracked=is_tracked, console=console)
         self._plan = plan
-        self._num_runs = len(list_cells(plan)) if num_runs is None else num_runs
+        self._num_runs = len(list_planned_runs(plan)) if num_runs is None else num_runs
 
     def extend(self, plan: SweepPlan) -> None:
         """Takes in that the sweep goes on by a plan with more runs."""
         self._plan = plan
-        self._num_runs = len(list_cells(plan))
+        self._num_runs = len(list_planned_runs(plan))
 
-    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+    def begin(self, planned: PlannedRun, num_done: int, seconds_left: float) -> None:
         """Names the run that is about to be made."""
-        self._label = f"[{num_done + 1}/{self._num_runs}, {format_clock(seconds_left)} left] {self._name(cell)}"
+        self._label = f"[{num_done + 1}/{self._num_runs}, {format_clock(seconds_left)} left] {self._name(planned)}"
 
-    def end(self, cell: Cell, result: "CellResult", summary: Summary | None) -> None:
+    def end(self, planned: PlannedRun, result: "PlannedRunResult", summary: Summary | None) -> None:
         """Says what became of a run that was not made."""
         if summary is None:
-            self._print([f"{self._name(cell)}: {result.outcome}: {result.reason}"])
+            self._print([f"{self._name(planned)}: {result.outcome}: {result.reason}"])
 
     def stop(self) -> None:
         """Takes off the screen what is to be seen only while the sweep lasts."""
         self.close()
 
-    def _name(self, cell: Cell) -> str:
-        return cell_label(self._plan, cell.setting, cell.arm, cell.round_number)
+    def _name(self, planned: PlannedRun) -> str:
+        return run_label(self._plan, planned.setting, planned.setup, planned.round_number)

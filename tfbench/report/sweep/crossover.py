@@ -8,12 +8,12 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, value_of
 from tfbench.analysis.comparison.names import name_setups
-from tfbench.analysis.comparison.spread import merge_cautions
+from tfbench.analysis.comparison.spread import merge_warnings
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.comparison.comparison import comparison_table
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.document import to_plain
-from tfbench.report.table import Section, text, warnings
+from tfbench.report.table import Section, text, warnings_section
 
 _FINDINGS = {"no measurable difference": "not measurably different", "too noisy to tell": "inconclusive"}
 
@@ -47,9 +47,9 @@ def crossover_lines(found: Crossover, comparison: Comparison, width: int) -> lis
     """Returns the sentences, a row for each value that was measured, and what speaks against the speeds."""
     rows = sorted(comparison.rows, key=lambda row: value_of(row.setting[found.key]))
     table = comparison_table(dataclasses.replace(comparison, rows=tuple(rows)), [legend([comparison])])
-    cautions = merge_cautions([run.speed_cautions for run in comparison.runs])
+    warnings = merge_warnings([run.speed_warnings for run in comparison.runs])
     answer = Section("", tuple(crossover_sentences(found)))
-    return text([answer, Section("", tables=(table,)), *([warnings(cautions)] if cautions else [])], width)
+    return text([answer, Section("", tables=(table,)), *([warnings_section(warnings)] if warnings else [])], width)
 
 
 def crossover_document(found: Crossover, plan: SweepPlan, *, is_complete: bool) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.records.scaling import find_scaling_arms
+from tfbench.records.scaling import find_scaling_setups
 from tfbench.records.sweep import (
     SweepPlan,
     describe_setting,
     estimate_seconds,
     format_value,
-    list_cells,
+    list_planned_runs,
     list_settings,
 )
 from tfbench.report.comparison.sections import comparison_sections
@@ -18,7 +18,7 @@ from tfbench.report.formats import format_clock, format_guess, wrap
 from tfbench.report.table import Section, facts, text
 from tfbench.wording import command_line, count
 
-_ONE_ARM = "There is only one arm, so nothing is compared. Give --arm once for each strategy, device and backend."
+_ONE_SETUP = "There is only one setup, so nothing is compared. Give --setup once for each strategy, device and backend."
 _LONG_SECONDS = 5  # of a run, as `tfbench sweep` takes them unless told otherwise
 _JUDGED_ROUNDS = 3  # as `tfbench sweep` makes them unless told otherwise
 _TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
@@ -33,10 +33,10 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int, start_seconds: float 
         width: Characters of a line.
         start_seconds: As of `estimate_seconds`.
     """
-    total = len(list_cells(plan))
+    total = len(list_planned_runs(plan))
     factors = [
         count(len(list_settings(plan)), "setting"),
-        count(len(plan.arms), "arm"),
+        count(len(plan.setups), "setup"),
         count(plan.num_rounds, "round"),
     ]
     left = f", {num_left} left" if num_left < total else ""
@@ -44,18 +44,18 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int, start_seconds: float 
         *(("vary", f"{one.key} = {', '.join(map(format_value, one.values))}") for one in plan.variations),
         ("refine", f"up to {plan.refinement.most} more where the faster setup changes" if plan.refinement else ""),
         ("batch", _describe_batch(plan)),
-        *(("arm", arm.label) for arm in plan.arms),
+        *(("setup", setup.label) for setup in plan.setups),
         ("runs", f"{' x '.join(factors)} = {count(total, 'run')}{left}"),
         ("time", f"about {format_guess(estimate_seconds(plan, num_left, start_seconds=start_seconds))}"),
         ("limits", "; ".join(_list_limits(plan))),
     ]
-    is_alone = len(plan.arms) == 1 and num_left == total
+    is_alone = len(plan.setups) == 1 and num_left == total
     sections = [Section(f"Sweep {plan.sweep_id} of {plan.recipe_name}", tables=(facts(pairs),))]
-    return text([*sections, *([Section("", (_ONE_ARM,))] if is_alone else [])], width)
+    return text([*sections, *([Section("", (_ONE_SETUP,))] if is_alone else [])], width)
 
 
 def _describe_batch(plan: SweepPlan) -> str:
-    scaling = find_scaling_arms(plan)
+    scaling = find_scaling_setups(plan)
     if plan.per_replica_batch_size is not None:
         what = "replica" if scaling and scaling.modes == ("data",) else "device"
         return f"{count(plan.per_replica_batch_size, 'sample')} per step and {what} (weak scaling)"
@@ -76,7 +76,7 @@ def _list_limits(plan: SweepPlan) -> Iterator[str]:
 def taste_lines(plan: SweepPlan, width: int) -> list[str]:
     """Returns what a sweep of very short runs is good for; nothing for others, nor for `tfbench scale`."""
     seconds = plan.tables.get("measurement", {}).get("seconds")
-    if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_arms(plan):
+    if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_setups(plan):
         return []
     on = ", synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
     told = f"Quick look only ({seconds:g} s per run{on})."
@@ -94,9 +94,9 @@ def taste_lines(plan: SweepPlan, width: int) -> list[str]:
     return [*wrap(f"{told} Before you decide, run:", width), f"  {command_line(*words)}"]
 
 
-def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:
+def run_label(plan: SweepPlan, setting: int, setup: int, round_number: int) -> str:
     """Returns what one run is called: "hidden_units=[100] global_batch_size=32, mirrored cpu:0,cpu:1, round 2"."""
-    parts = [describe_setting(list_settings(plan)[setting]), plan.arms[arm].label]
+    parts = [describe_setting(list_settings(plan)[setting]), plan.setups[setup].label]
     if plan.num_rounds > 1:
         parts.append(f"round {round_number}")
     return ", ".join(part for part in parts if part)
@@ -105,7 +105,7 @@ def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> st
 def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | None = None) -> list[str]:
     """Returns the verdict, the table, what speaks against the speeds, and what was published.
 
-    Where runs are of several machines, what their arms cost stands below the table.
+    Where runs are of several machines, what their setups cost stands below the table.
 
     Args:
         comparison: What is shown.

@@ -7,11 +7,11 @@ from types import TracebackType
 
 from tfbench.errors import describe_recorded
 from tfbench.records import events
-from tfbench.records.lines import Record
-from tfbench.records.placement import JOINING, Member
+from tfbench.records.json_lines import Record
+from tfbench.records.placement import JOINING, WorkerRank
 from tfbench.records.run import RunExit, RunRequest
-from tfbench.runs.endings import describe_return
 from tfbench.runs.launchers.process import Worker
+from tfbench.runs.run_status import describe_return
 
 JOIN_SECONDS = 300.0  # for all workers to meet: TensorFlow would wait for ever
 STOPPED_SECONDS = 5.0  # a process that a signal stops for so long is not waited for
@@ -81,7 +81,7 @@ class Group:
             time.sleep(seconds)
 
     def read(self) -> list[Record]:
-        """Returns what was added to the first worker's journal, and word of another that refuses the run."""
+        """Returns what was added to the first worker's journal, and word of another that rejects the run."""
         self._look()
         records, self._unread = self._unread, []
         return records
@@ -119,7 +119,7 @@ class Group:
             if each.worker is self._first:
                 self._unread += records
             else:
-                self._unread += [_named(record, each.name) for record in records if _is_refusal(record)]
+                self._unread += [_named(record, each.name) for record in records if _is_rejection(record)]
         for each in self._watched:
             each.look()
         if self._may_begin and not self._has_begun and all(each.is_ready for each in self._watched):
@@ -143,13 +143,13 @@ class _Watched:
     """One worker, and what is known of it."""
 
     def __init__(self, worker: Worker, request: RunRequest) -> None:
-        member = request.member or Member(index=0, num_workers=1, addresses=("",))
+        rank = request.worker_rank or WorkerRank(index=0, num_workers=1, addresses=("",))
         self.worker = worker
-        self.name = f"worker {member.index} of {member.num_workers}"
+        self.name = f"worker {rank.index} of {rank.num_workers}"
         self.is_ready = self.has_ended = False
         self.end: RunExit | None = None
         self.blame = (0, 0.0)  # of several that failed, the smallest is the cause: how it ended, and when
-        self._address = member.addresses[0]
+        self._address = rank.addresses[0]
         self._is_on_jax = request.recipe.training.backend == "jax"
         self._joining_since: float | None = None
         self._stopped_since: float | None = None
@@ -164,7 +164,7 @@ class _Watched:
                 self._joining_since = time.monotonic() if record["name"] == JOINING else None
             elif kind is events.Finished:
                 self.end = RunExit(status="FINISHED")
-            elif kind in (events.Failed, events.Refused):
+            elif kind in (events.Failed, events.Rejected):
                 self.end = RunExit(status="FAILED", reason=f"{self.name}: {describe_recorded(record['error'])}")
                 self.blame = (1, record["time"])
         return records
@@ -225,11 +225,11 @@ class _Silence:
         return f"no worker has made progress for {silent:,.0f} s: they wait for one another" if silent > limit else ""
 
 
-def _is_refusal(record: Record) -> bool:
-    return events.class_of(record) is events.Refused
+def _is_rejection(record: Record) -> bool:
+    return events.class_of(record) is events.Rejected
 
 
 def _named(record: Record, name: str) -> Record:
-    """Returns a refusal with the name of the worker that it is of."""
+    """Returns a rejection with the name of the worker that it is of."""
     error = record["error"]
     return record | {"error": error | {"message": f"{name}: {error['message']}"}}

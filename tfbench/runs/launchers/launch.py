@@ -13,9 +13,9 @@ from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig
 from tfbench.records.journal import Journal, request_fields
 from tfbench.records.machine import Gpu
-from tfbench.records.members import member_path
-from tfbench.records.placement import Member
+from tfbench.records.placement import WorkerRank
 from tfbench.records.run import RunRequest
+from tfbench.records.worker_journals import worker_journal_path
 from tfbench.runs.launchers.group import Group
 from tfbench.runs.launchers.process import Worker
 from tfbench.runs.launchers.ranks import GivenRank, find_rank
@@ -38,16 +38,16 @@ class Launch:
         Raises:
             OSError: A process cannot be started.
         """
-        member = self.request.member
-        if member is None:
+        rank = self.request.worker_rank
+        if rank is None:
             return Worker(self.request, journal_path)
-        members = [dataclasses.replace(member, index=member.index + number) for number, _ in enumerate(self.settings)]
-        requests = [dataclasses.replace(self.request, member=each) for each in members]
+        ranks = [dataclasses.replace(rank, index=rank.index + number) for number, _ in enumerate(self.settings)]
+        requests = [dataclasses.replace(self.request, worker_rank=each) for each in ranks]
         with contextlib.ExitStack() as undone:
             workers = []
-            for request, each, own in zip(requests, members, self.settings, strict=True):
-                path = journal_path if each == member else member_path(journal_path, each.index)
-                if each != member:
+            for request, each, own in zip(requests, ranks, self.settings, strict=True):
+                path = journal_path if each == rank else worker_journal_path(journal_path, each.index)
+                if each != rank:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     with contextlib.closing(Journal(path)) as journal:
                         journal.append("request", **request_fields(request))
@@ -66,19 +66,19 @@ def prepare(request: RunRequest) -> Launch:
     distribution = request.recipe.distribution
     if distribution.strategy != "multi_worker":
         return Launch(request, [{}])
-    if request.member:
+    if request.worker_rank:
         require_gpus_in_use(request)
         return Launch(request, [{}])
-    number, member = find_rank(GivenRank(), distribution.num_workers, request.recipe.training.backend, os.environ)
-    if member:
+    number, rank = find_rank(GivenRank(), distribution.num_workers, request.recipe.training.backend, os.environ)
+    if rank:
         raise RecipeError(
             f"strategy multi_worker: this is one of {number} processes that a launcher started: over several machines, "
             "`tfbench run` makes one run. Start one process for all else."
         )
     require_gpus_in_use(request, number)
     settings = divide_gpus(distribution, number, _list_visible_gpus())
-    local = Member(index=0, num_workers=number, addresses=_find_free_addresses(number))
-    return Launch(dataclasses.replace(request, member=local), settings)
+    local = WorkerRank(index=0, num_workers=number, addresses=_find_free_addresses(number))
+    return Launch(dataclasses.replace(request, worker_rank=local), settings)
 
 
 def divide_gpus(config: DistributionConfig, num_workers: int, gpus: Sequence[Gpu]) -> list[dict[str, str]]:

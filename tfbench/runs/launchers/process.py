@@ -16,7 +16,7 @@ import psutil
 
 from tfbench.machine import children
 from tfbench.records.journal import request_fields, work_folder
-from tfbench.records.lines import Follower, Record
+from tfbench.records.json_lines import Follower, Record
 from tfbench.records.run import RunExit, RunRequest
 from tfbench.runs.machine_watch import MachineWatch
 

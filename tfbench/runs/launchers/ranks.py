@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tfbench.errors import RecipeError
-from tfbench.records.placement import Member
+from tfbench.records.placement import WorkerRank
 
 DEFAULT_PORT = 61439  # below the ports that Slurm's jobs get here, above those that Linux gives out by itself
 _SLURM_PORTS = range(61440, 65472)  # of which a job's workers get some by its number
@@ -41,7 +41,7 @@ class _Told:
 
 def find_rank(
     given: GivenRank, num_workers: int | None, backend: str, environ: Mapping[str, str]
-) -> tuple[int, Member | None]:
+) -> tuple[int, WorkerRank | None]:
     """Returns how many workers there are, and which of them is started here; None: all are.
 
     Args:
@@ -101,7 +101,7 @@ def find_rank(
             f"strategy multi_worker: TensorFlow needs the address of each worker, and {by} says one: --coordinator "
             "HOST:PORT,HOST:PORT with all of them in their order, the same for all workers."
         )
-    return number, Member(index=index, num_workers=number, addresses=addresses)
+    return number, WorkerRank(index=index, num_workers=number, addresses=addresses)
 
 
 _BY_RECIPE = "distribution.num_workers of the recipe"

@@ -16,10 +16,10 @@ from tfbench.records.journal import Journal, files_folder, plain_fields
 from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck
 from tfbench.records.run import RunRequest
 from tfbench.schema import to_plain
-from tfbench.worker.ledger import Ledger
+from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.limit_checks import sizes_of_a_step
 from tfbench.worker.prepared import Prepared, prepare
-from tfbench.worker.profile.turns import TimedTurns, time_calls
+from tfbench.worker.profile.interleaving import TimedTurns, time_calls
 
 _MAX_LAYERS = 250  # above, a whole step is not compiled a second time: 500 layers take 50 s on two cores
 _PEAK_SECONDS = 1.0
@@ -28,19 +28,21 @@ _FAST_PIPELINE = 0.3  # share of a step that making a batch may take for the ste
 _TRACED_STEPS, _TRACED_SECONDS = 20, 3.0
 
 
-def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> None:
+def run_profile(
+    request: RunRequest, journal: Journal, breakdown: Breakdown, wait_for_start: Callable[[], None]
+) -> None:
     """Finds out what the request asks for, and writes what was read to the journal.
 
     Args:
         request: The run; `request.profile` is there.
         journal: Receives the records of `run_benchmark` but for those of a training, and "profile_*" records.
-        ledger: As of `run_benchmark`.
+        breakdown: As of `run_benchmark`.
         wait_for_start: As of `run_benchmark`.
 
     Raises:
         TfbenchError: As of `run_benchmark`.
     """
-    prepared = prepare(request, journal, ledger, wait_for_start)
+    prepared = prepare(request, journal, breakdown, wait_for_start)
     asked = request.profile
     journal.append("started")
     meter = prepared.measure_usage()
@@ -54,17 +56,17 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
             _trace_steps(prepared)
     journal.append("trained", **plain_fields(usage=meter.finish()))
     prepared.note_shared_machine()
-    journal.append("ledger", **plain_fields(ledger=ledger.record()))
+    journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
     journal.append("finished")
 
 
 def _profile_step(prepared: Prepared, seconds: float) -> None:
     backend, model, training = backends.current(), prepared.model, prepared.training
-    journal, ledger = prepared.journal, prepared.ledger
+    journal, breakdown = prepared.journal, prepared.breakdown
     num_prefetched, num_in_the_making = backend.most_ahead()
     # Calls after which batches come no faster than they are made: those that waited are used up.
     num_draining = 1 + num_prefetched + num_in_the_making
-    ledger.switch("first_step")
+    breakdown.switch("first_step")
     batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
     step = backend.build_step(model, batches, prepared.resolved)
     problem = step.why_not_apart
@@ -92,18 +94,18 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     functions.add("take", step.take_call(batches.iterator(num_ahead=num_prefetched)))
     if copy := batches.copy_call():
         functions.add(COPY_CALL, copy)
-    ledger.switch("steady")
+    breakdown.switch("steady")
     journal.append("stage", name="timing phases and layers in turns")
     for one in functions.rounds(seconds, step.restore):
         journal.append("profile_round", round=to_plain(one))
     step.restore()
-    ledger.switch("callbacks")
+    breakdown.switch("callbacks")
     journal.append("stage", name="training, for the time of an epoch")
     journal.append(
         "profile_epoch",
         **plain_fields(epoch=_train_epoch(prepared, functions.estimate("full"), _EPOCH_SHARE * seconds)),
     )
-    ledger.switch("checks")
+    breakdown.switch("checks")
     journal.append("stage", name="measuring what the devices compute and move at most")
     own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
     names = prepared.resolved.device_names
@@ -111,13 +113,13 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     journal.append("peak_check", **plain_fields(peak_check=peak))
     bandwidth = measure_bandwidth(backend, names, seconds=_PEAK_SECONDS)
     journal.append("profile_bandwidth", **plain_fields(bandwidth=bandwidth))
-    ledger.switch(None)
+    breakdown.switch(None)
 
 
 def _trace_steps(prepared: Prepared) -> None:
     """Traces Keras's own steps, from a pipeline that runs, once they are steady."""
-    journal, ledger = prepared.journal, prepared.ledger
-    ledger.switch("first_step")
+    journal, breakdown = prepared.journal, prepared.breakdown
+    breakdown.switch("first_step")
     journal.append("stage", name="compiling the step")
     backend = backends.current()
     batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
@@ -125,10 +127,10 @@ def _trace_steps(prepared: Prepared) -> None:
     call, num_steps = step.keras_call(batches.pipeline())
     call()
     backend.synchronize()
-    ledger.switch("warmup")
+    breakdown.switch("warmup")
     seconds = time_calls(call, 3)
     num_calls = max(1, min(_TRACED_STEPS // num_steps, int(_TRACED_SECONDS / seconds)))
-    ledger.switch("steady")
+    breakdown.switch("steady")
     journal.append("stage", name="tracing steady steps")
     took: list[float] = []
     folder = files_folder(journal.path) / TRACE_FOLDER
@@ -142,7 +144,7 @@ def _trace_steps(prepared: Prepared) -> None:
         num_steps=num_calls * num_steps,
         step_seconds=took[0] / num_steps,
     )
-    ledger.switch(None)
+    breakdown.switch(None)
 
 
 def _train_epoch(prepared: Prepared, step_seconds: float, seconds: float) -> EpochCheck:

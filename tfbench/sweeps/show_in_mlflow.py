@@ -5,7 +5,7 @@ import dataclasses
 
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
-from tfbench.records.sweep import CellResult, SweepPlan
+from tfbench.records.sweep import PlannedRunResult, SweepPlan
 from tfbench.report.run.sections import bring_it_there
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_sweep
@@ -25,7 +25,7 @@ class ShownSweep:
     elsewhere: int
 
 
-def show_sweep(store: Store, plan: SweepPlan, results: dict[int, CellResult], tracker: Tracker) -> TrackedSweep:
+def show_sweep(store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], tracker: Tracker) -> TrackedSweep:
     """Writes the view of a sweep, its curves and verdict, into the experiment of a tracker.
 
     Raises:
@@ -36,7 +36,7 @@ def show_sweep(store: Store, plan: SweepPlan, results: dict[int, CellResult], tr
     return tracker.show_sweep(plan, figures)
 
 
-def try_to_show(store: Store, plan: SweepPlan, results: dict[int, CellResult], tracker: Tracker | None) -> str:
+def try_to_show(store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], tracker: Tracker | None) -> str:
     """Writes the view of a sweep that is over, if it is tracked; returns why it could not be written, "" if it was."""
     try:
         if tracker:
@@ -47,7 +47,7 @@ def try_to_show(store: Store, plan: SweepPlan, results: dict[int, CellResult], t
 
 
 def find_shown_sweep(
-    store: Store, plan: SweepPlan, results: dict[int, CellResult], make_tracker: MakeTracker
+    store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], make_tracker: MakeTracker
 ) -> ShownSweep:
     """Writes the view of a sweep where most of its runs are tracked, and says where that is.
 

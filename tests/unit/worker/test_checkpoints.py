@@ -1,4 +1,4 @@
-"""A snapshot is there whole or not at all, and gives back what it was given."""
+"""A checkpoint is there whole or not at all, and gives back what it was given."""
 
 import errno
 from pathlib import Path
@@ -10,8 +10,8 @@ import pytest
 
 from tfbench.backends.tensorflow.variables import training_variables
 from tfbench.errors import MeasurementError, UnknownNameError
-from tfbench.records import snapshots as records_snapshots
-from tfbench.worker import snapshots
+from tfbench.records import checkpoints as records_checkpoints
+from tfbench.worker import checkpoints
 
 
 def variables(*values: float) -> list[Any]:
@@ -28,20 +28,20 @@ def test_holds_dropout_s_seed_generators_and_the_optimizer() -> None:
 
 def test_keeps_the_newest(tmp_path: Path) -> None:
     for epoch in (8, 9, 10, 11):
-        snapshots.write_snapshot(tmp_path, epoch=epoch, variables=variables(epoch), kept=2)
-    assert list(records_snapshots.list_snapshots(tmp_path)) == [10, 11]
-    assert records_snapshots.find_newest(tmp_path) == (11, tmp_path / "epoch_000011.npz")
+        checkpoints.write_checkpoint(tmp_path, epoch=epoch, variables=variables(epoch), kept=2)
+    assert list(records_checkpoints.list_checkpoints(tmp_path)) == [10, 11]
+    assert records_checkpoints.find_newest(tmp_path) == (11, tmp_path / "epoch_000011.npz")
 
 
-def test_says_how_to_get_snapshots_where_there_are_none(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match=r"no snapshot to go on from.*--snapshot-every N"):
-        records_snapshots.find_newest(tmp_path)
+def test_says_how_to_get_checkpoints_where_there_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"no checkpoint to go on from.*--checkpoint-every N"):
+        records_checkpoints.find_newest(tmp_path)
 
 
 def test_full_disk_leaves_the_older_ones_and_no_half_written_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    snapshots.write_snapshot(tmp_path, epoch=1, variables=variables(1.0), kept=1)
+    checkpoints.write_checkpoint(tmp_path, epoch=1, variables=variables(1.0), kept=1)
 
     def fail(file: Any, **arrays: Any) -> None:
         file.write(b"half")
@@ -49,16 +49,16 @@ def test_full_disk_leaves_the_older_ones_and_no_half_written_file(
 
     monkeypatch.setattr(np, "savez", fail)
     with pytest.raises(OSError, match="No space left"):
-        snapshots.write_snapshot(tmp_path, epoch=2, variables=variables(2.0), kept=1)
+        checkpoints.write_checkpoint(tmp_path, epoch=2, variables=variables(2.0), kept=1)
     assert [path.name for path in tmp_path.iterdir()] == ["epoch_000001.npz"]
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 100, -60])
-def test_refuses_a_damaged_file(tmp_path: Path, kept_bytes: int) -> None:
-    path = snapshots.write_snapshot(tmp_path, epoch=1, variables=variables(1.0), kept=1)
+def test_rejects_a_damaged_file(tmp_path: Path, kept_bytes: int) -> None:
+    path = checkpoints.write_checkpoint(tmp_path, epoch=1, variables=variables(1.0), kept=1)
     path.write_bytes(path.read_bytes()[:kept_bytes])
     with pytest.raises(MeasurementError, match=r"epoch_000001\.npz: is missing or damaged"):
-        snapshots.restore_snapshot(path, variables(0.0))
+        checkpoints.restore_checkpoint(path, variables(0.0))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_refuses_a_damaged_file(tmp_path: Path, kept_bytes: int) -> None:
         ([keras.Variable(np.zeros((3, 3), np.float32))], r"float32 \(2, 3\) instead of float32 \(3, 3\)"),
     ],
 )
-def test_refuses_another_model_s_snapshot(tmp_path: Path, others: list[Any], difference: str) -> None:
-    path = snapshots.write_snapshot(tmp_path, epoch=1, variables=variables(1.0), kept=1)
+def test_rejects_another_model_s_checkpoint(tmp_path: Path, others: list[Any], difference: str) -> None:
+    path = checkpoints.write_checkpoint(tmp_path, epoch=1, variables=variables(1.0), kept=1)
     with pytest.raises(MeasurementError, match=f"of another model or optimizer: it holds {difference}"):
-        snapshots.restore_snapshot(path, others)
+        checkpoints.restore_checkpoint(path, others)

@@ -1,4 +1,4 @@
-"""What only the measuring process can see is refused there, and nothing is stored."""
+"""What only the measuring process can see is rejected there, and nothing is stored."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from runs import run
         pytest.param("mnist_mlp --data-dir data", "data set mnist: not found in", marks=pytest.mark.slow),
     ],
 )
-def test_what_only_the_worker_can_see_is_refused_and_nothing_is_stored(tmp_path: Path, line: str, words: str) -> None:
+def test_what_only_the_worker_can_see_is_rejected_and_nothing_is_stored(tmp_path: Path, line: str, words: str) -> None:
     (tmp_path / "data").mkdir()
     done = run("run", *line.split(), "--format", "json", cwd=tmp_path, is_first=True)
     assert (done.exit_code, list(done.document)) == (2, ["error"])  # no half of another JSON object

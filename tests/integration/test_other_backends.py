@@ -26,7 +26,7 @@ def test_a_run_is_whole_and_says_on_what_it_was_made(tmp_path: Path) -> None:
         "--save-model",
         "--set",
         "output.num_predictions=3",
-        "--snapshot-every",
+        "--checkpoint-every",
         "1",
     )
     done = run("run", "mnist_mlp", *SMALL, *options, "--format", "json", cwd=tmp_path)
@@ -45,7 +45,7 @@ def test_a_run_is_whole_and_says_on_what_it_was_made(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(tmp_path: Path) -> None:
-    options = (*SMALL, *NO_CHECKS, "--global-batch-size", "4096", "--snapshot-every", "1", "--format", "json")
+    options = (*SMALL, *NO_CHECKS, "--global-batch-size", "4096", "--checkpoint-every", "1", "--format", "json")
     # Where its samples lie changes nothing of it.
     lying = ("--set", "training.data_on_device=true")
     whole = run("run", "mnist_mlp", *options, *lying, "--epochs", "3", cwd=tmp_path).document
@@ -59,11 +59,11 @@ def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(tmp_path: Path
 
 def test_a_sweep_of_the_first_minutes_measures_what_there_is(tmp_path: Path) -> None:
     options = ("--vary", "training.global_batch_size=32,512", "--repeats", "1", "--seconds", "0.2")
-    arms = ("--arm", "default cpu:0", *(("--arm", "default cpu:0 compiler=eager") if NAME == "jax" else ()))
-    done = run("sweep", "mnist_mlp", *SMALL, *NO_CHECKS, *options, *arms, "--format", "json", cwd=tmp_path)
+    setups = ("--setup", "default cpu:0", *(("--setup", "default cpu:0 compiler=eager") if NAME == "jax" else ()))
+    done = run("sweep", "mnist_mlp", *SMALL, *NO_CHECKS, *options, *setups, "--format", "json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     entries: list[dict[str, Any]] = [entry for row in done.document["rows"] for entry in row["entries"]]
-    assert len(entries) == len(arms)  # two words an arm, and two batch sizes
+    assert len(entries) == len(setups)  # two words a setup, and two batch sizes
     assert {entry["status"] for entry in entries} == {"FINISHED"}
 
 
@@ -74,7 +74,7 @@ def test_a_sweep_of_the_first_minutes_measures_what_there_is(tmp_path: Path) -> 
         (("--devices", "gpu:0"), "gpu:0: not found."),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_reason(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_is_rejected_with_its_reason(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
     done = run("run", "mnist_mlp", *SMALL, *options, cwd=tmp_path)
     assert done.exit_code == 2
     assert message in done.stderr
@@ -106,7 +106,7 @@ def test_a_profile_tells_what_a_step_is_made_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(NAME == "torch", reason="PyTorch has a trace")
-def test_what_is_of_others_alone_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_what_is_of_others_alone_is_rejected_before_anything_runs(tmp_path: Path) -> None:
     done = run("profile", "mnist_mlp", "--trace", *SMALL, cwd=tmp_path)
     assert done.exit_code == 2
     assert "--trace: tfbench reads no trace of JAX" in done.stderr
@@ -137,7 +137,7 @@ SLOW_WORKER = """
 import json, sys, time
 if sys.orig_argv[-2:-1] == ["tfbench.worker"]:
     with open(sys.orig_argv[-1], encoding="utf-8") as file:
-        member = json.load(file)["request"].get("member") or {}
+        member = json.load(file)["request"].get("worker_rank") or {}
     if member.get("index") == 1:
         from tfbench.backends.jax.backend import BACKEND
 
@@ -173,4 +173,4 @@ def test_two_workers_train_as_one_and_the_slow_one_is_named(tmp_path: Path) -> N
         )
     assert (two["num_workers"], two["num_replicas"]) == (2, 2)
     assert two["summary"]["collective_bytes_per_step"] >= 4 * two["num_trainable_parameters"]
-    assert any("for worker 1 of 2" in text for text in two["cautions"])
+    assert any("for worker 1 of 2" in text for text in two["warnings"])

@@ -38,7 +38,7 @@ class RunMaker:
         """Makes a run, and closes the observer however it ends.
 
         Raises:
-            TfbenchError: The run was refused, or stopped before it was ready: nothing is in the store.
+            TfbenchError: The run was rejected, or stopped before it was ready: nothing is in the store.
         """
         try:
             return session.execute_run(request, self.state, self.store, self.tracker, observer, limits)

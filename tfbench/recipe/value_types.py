@@ -9,7 +9,7 @@ from tfbench.schema import NonNegativeNumber, Number
 from tfbench.wording import shorten
 
 THREADS = "threads"  # in a sweep, stands for both thread settings of [training]
-VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")  # the distribution is what a sweep's arms are for
+VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")  # the distribution is what a sweep's setups are for
 Accuracy = Annotated[Number, pydantic.Field(ge=0, le=1)]
 
 

@@ -1,7 +1,7 @@
-"""Snapshots of a training: everything that it needs to go on as if it had never stopped.
+"""Checkpoints of a training: everything that it needs to go on as if it had never stopped.
 
-A snapshot is one file, `epoch_000010.npz`: the weights, the optimizer's variables and the states of all seed generators
-(dropout; a `.keras` file leaves them out). It is written under another name and then renamed, so that
+A checkpoint is one file, `epoch_000010.npz`: the weights, the optimizer's variables and the states of all seed
+generators (dropout; a `.keras` file leaves them out). It is written under another name and then renamed, so that
 it is there whole or not at all.
 """
 
@@ -15,24 +15,24 @@ import numpy as np
 
 from tfbench import backends
 from tfbench.errors import MeasurementError
+from tfbench.records.checkpoints import list_checkpoints
 from tfbench.records.run import ResumePoint
-from tfbench.records.snapshots import list_snapshots
 from tfbench.records.whole_files import replacing
 
 _HEAD = "head"
 
 
-def write_snapshot(folder: Path, *, epoch: int, variables: Sequence[Any], kept: int) -> Path:
-    """Writes a snapshot, and then removes all but the newest `kept`.
+def write_checkpoint(folder: Path, *, epoch: int, variables: Sequence[Any], kept: int) -> Path:
+    """Writes a checkpoint, and then removes all but the newest `kept`.
 
     Args:
         folder: Where to; made if it is not there.
         epoch: Epochs that are done.
         variables: Keras variables, in an order that a model built again has too.
-        kept: Number of snapshots to keep.
+        kept: Number of checkpoints to keep.
 
     Raises:
-        OSError: The disk is full, or the folder cannot be written to; older snapshots are as they were.
+        OSError: The disk is full, or the folder cannot be written to; older checkpoints are as they were.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"epoch_{epoch:06}.npz"
@@ -41,16 +41,16 @@ def write_snapshot(folder: Path, *, epoch: int, variables: Sequence[Any], kept: 
     arrays = {f"v{index}": to_numpy(variable) for index, variable in enumerate(variables)}
     with replacing(path, synced=True) as part, part.open("wb") as file:
         np.savez(file, **{_HEAD: np.array(json.dumps(described))}, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
-    for old in list(list_snapshots(folder).values())[:-kept]:
+    for old in list(list_checkpoints(folder).values())[:-kept]:
         old.unlink(missing_ok=True)
     return path
 
 
-def restore_snapshot(path: Path, variables: Sequence[Any]) -> None:
-    """Gives variables the values of a snapshot.
+def restore_checkpoint(path: Path, variables: Sequence[Any]) -> None:
+    """Gives variables the values of a checkpoint.
 
     Args:
-        path: A file that `write_snapshot` made.
+        path: A file that `write_checkpoint` made.
         variables: In the order in which they were written.
 
     Raises:
@@ -63,7 +63,7 @@ def restore_snapshot(path: Path, variables: Sequence[Any]) -> None:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise MeasurementError(
             f"{path}: is missing or damaged, so no run can go on from it: {error}. "
-            "Remove it, and `tfbench run --resume` takes the snapshot before it, if there is one."
+            "Remove it, and `tfbench run --resume` takes the checkpoint before it, if there is one."
         ) from error
     expected = [_describe(variable) for variable in variables]
     if described != expected:
@@ -76,13 +76,13 @@ def restore_snapshot(path: Path, variables: Sequence[Any]) -> None:
 
 
 def resume_training(model: Any, resume: ResumePoint) -> None:
-    """Gives a model just compiled what it had at a snapshot; to be called in the strategy's scope.
+    """Gives a model just compiled what it had at a checkpoint; to be called in the strategy's scope.
 
     Raises:
-        MeasurementError: The snapshot is damaged, or of another model.
+        MeasurementError: The checkpoint is damaged, or of another model.
     """
     model.optimizer.build(model.trainable_variables)
-    restore_snapshot(Path(resume.snapshot), backends.current().training_variables(model))
+    restore_checkpoint(Path(resume.checkpoint), backends.current().training_variables(model))
 
 
 def _describe(variable: Any) -> str:

@@ -1,4 +1,4 @@
-"""Runs of several back ends side by side."""
+"""Runs of several backends side by side."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from tfbench.analysis.comparison.fastest import find_standings
 from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_next_command, find_verdict
-from tfbench.records.scaling import replica_arms
-from tfbench.sweeps.arguments import parse_arm
+from tfbench.records.scaling import replica_setups
+from tfbench.sweeps.arguments import parse_setup
 
 BATCH = "training.global_batch_size"
 LABELS = {"tensorflow": "default cpu:0", **{name: f"default cpu:0 backend={name}" for name in ("jax", "torch")}}
@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def build(backend: str, speed: float, round_number: int | None, batch: int = 32, **settings: Any) -> RunBrief:
     return build_brief(
         speed,
-        arm=parse_arm(LABELS[backend]),
+        setup=parse_setup(LABELS[backend]),
         batch=batch,
         round_number=round_number,
         run_id=f"{backend}{batch}{round_number}",
@@ -41,7 +41,7 @@ def build(backend: str, speed: float, round_number: int | None, batch: int = 32,
 
 
 def sweep_of(speeds: dict[int, dict[str, float]], baseline: str | None = None) -> Comparison:
-    """Compares a sweep of three rounds: batch size to the speeds of the back ends, which scatter by one percent."""
+    """Compares a sweep of three rounds: batch size to the speeds of the backends, which scatter by one percent."""
     briefs = [
         build(name, speed * (1 + 0.01 * ((number + place) % 3 - 1)), number, batch)
         for batch, of_backends in speeds.items()
@@ -51,35 +51,35 @@ def sweep_of(speeds: dict[int, dict[str, float]], baseline: str | None = None) -
     return compare(briefs, keys=[BATCH], baseline=baseline)
 
 
-def test_back_ends_are_arms_that_are_compared_for_what_they_are() -> None:
+def test_backends_are_setups_that_are_compared_for_what_they_are() -> None:
     runs = [build(name, speed, number) for number in (1, 2, 3) for name, speed in (("tensorflow", 100), ("jax", 160))]
     found = compare(runs)
-    assert (found.arms, found.keys) == ((LABELS["tensorflow"], LABELS["jax"]), ())
+    assert (found.setups, found.keys) == ((LABELS["tensorflow"], LABELS["jax"]), ())
     assert find_verdict(found) == ("JAX is faster than TensorFlow: 1.60x [1.60, 1.60].",)
     (caveat,) = find_caveats(found)
     assert "(TensorFlow: its graph; JAX: XLA)" in caveat
     assert find_caveats(compare([one for one in runs if one.backend == "jax"])) == ()
     alone = compare([build("tensorflow", 100.0, None), build("jax", 160.0, None)])  # of no sweep that would name them
-    assert alone.arms == found.arms
+    assert alone.setups == found.setups
 
 
-def test_runs_of_one_back_end_must_be_equal_whatever_stands_beside_them() -> None:
+def test_runs_of_one_backend_must_be_equal_whatever_stands_beside_them() -> None:
     other = {"compiler": "xla", "precision": "float32", "tensorflow": "2.20.0"}
     runs = [build("tensorflow", 100.0, None), build("jax", 160.0, None)]
-    unlike = build_brief(90.0, arm=parse_arm("one_device cpu:0"), settings=other)
+    unlike = build_brief(90.0, setup=parse_setup("one_device cpu:0"), settings=other)
     found = compare([*runs, unlike], keys=[])
     assert [one.name for one in found.rows[0].entries["one_device cpu:0"].unequal] == ["compiler", "tensorflow"]
     assert found.rows[0].entries["default cpu:0 backend=jax"].unequal == ()
 
 
-def test_what_back_ends_need_not_differ_in_must_be_equal() -> None:
+def test_what_backends_need_not_differ_in_must_be_equal() -> None:
     other = build("jax", 160.0, 1, **{"measurement.clock": "step"})
     entry = compare([build("tensorflow", 100.0, 1), other]).rows[0].entries["default cpu:0 backend=jax"]
     assert [difference.name for difference in entry.unequal] == ["clock"]
     assert entry.speedup is None
 
 
-def test_the_verdict_names_the_fastest_back_end_by_batch_size_and_what_is_not_decided() -> None:
+def test_the_verdict_names_the_fastest_backend_by_batch_size_and_what_is_not_decided() -> None:
     found = sweep_of(
         {
             8: {"tensorflow": 100.0, "jax": 80.0, "torch": 125.0},
@@ -97,7 +97,7 @@ def test_the_verdict_names_the_fastest_back_end_by_batch_size_and_what_is_not_de
 
 
 @pytest.mark.parametrize("baseline", LABELS.values())
-def test_the_fastest_of_three_arms_is_the_same_whichever_is_the_baseline(baseline: str) -> None:
+def test_the_fastest_of_three_setups_is_the_same_whichever_is_the_baseline(baseline: str) -> None:
     speeds = {"tensorflow": 100.0, "jax": 160.0, "torch": 120.0}
     told = find_verdict(sweep_of({32: speeds, 64: speeds}, baseline))[0]
     assert told == "Use JAX everywhere: 1.33x the speed of the next, PyTorch."
@@ -108,7 +108,7 @@ def test_the_fastest_of_three_arms_is_the_same_whichever_is_the_baseline(baselin
     assert set(standing.fastest) == {LABELS["jax"], LABELS["torch"]}
 
 
-def test_no_arm_is_called_the_fastest_of_equals_or_where_one_is_missing() -> None:
+def test_no_setup_is_called_the_fastest_of_equals_or_where_one_is_missing() -> None:
     equal = {"tensorflow": 100.0, "jax": 100.0, "torch": 100.0}
     two_ahead = {"tensorflow": 50.0, "jax": 100.0, "torch": 100.0}
     for speeds in (equal, two_ahead):
@@ -118,23 +118,23 @@ def test_no_arm_is_called_the_fastest_of_equals_or_where_one_is_missing() -> Non
     assert find_verdict(missing)[0] == "Use JAX at batch 32. Not all are measured, or comparable, at batch 64."
 
 
-def test_arms_that_differ_in_more_than_their_back_end_keep_their_names() -> None:
+def test_setups_that_differ_in_more_than_their_backend_keep_their_names() -> None:
     several = ["default cpu:0", "default gpu:0 backend=jax"]
     assert name_setups(several) == {name: name for name in several}
     labels = ["default cpu:0", "default cpu:0 backend=tensorflow"]
     assert name_setups(labels, {labels[0]: "jax"}) == {labels[0]: "JAX", labels[1]: "TensorFlow"}  # a recipe names it
 
 
-def test_runs_of_several_sweeps_stand_under_one_name_that_says_their_back_end() -> None:
-    unnamed = build("jax", 160.0, 1)  # of a recipe that names its back end, and a sweep that did not
-    unnamed.tags["tfbench.arm"] = "default cpu:0"
+def test_runs_of_several_sweeps_stand_under_one_name_that_says_their_backend() -> None:
+    unnamed = build("jax", 160.0, 1)  # of a recipe that names its backend, and a sweep that did not
+    unnamed.tags["tfbench.setup"] = "default cpu:0"
     named = build("tensorflow", 100.0, 2)
-    named.tags["tfbench.arm"] = "default cpu:0 backend=tensorflow"
+    named.tags["tfbench.setup"] = "default cpu:0 backend=tensorflow"
     found = compare([build("tensorflow", 100.0, 1), named, unnamed])
-    assert found.arms == (LABELS["tensorflow"], LABELS["jax"])
+    assert found.setups == (LABELS["tensorflow"], LABELS["jax"])
 
 
-def test_one_arm_has_its_range_of_speeds_as_its_verdict() -> None:
+def test_one_setup_has_its_range_of_speeds_as_its_verdict() -> None:
     found = sweep_of({32: {"jax": 1000.0}, 512: {"jax": 3000.0}})
     assert find_verdict(found) == (
         "Only default cpu:0 backend=jax was measured: from 1,000 samples/s at batch 32 to 3,000 samples/s at batch "
@@ -142,10 +142,10 @@ def test_one_arm_has_its_range_of_speeds_as_its_verdict() -> None:
     )
 
 
-def test_replicas_beside_another_back_end_are_no_scaling_and_no_cause() -> None:
-    (two,) = replica_arms("cpu", [2])
+def test_replicas_beside_another_backend_are_no_scaling_and_no_cause() -> None:
+    (two,) = replica_setups("cpu", [2])
     runs = [build("jax", 160.0, number) for number in (1, 2, 3)]
-    runs += [build_brief(80.0, arm=two, round_number=number, settings=SETTINGS["tensorflow"]) for number in (1, 2, 3)]
+    runs += [build_brief(80.0, setup=two, round_number=number, settings=SETTINGS["tensorflow"]) for number in (1, 2, 3)]
     found = compare(runs, keys=[])
     assert find_scaling(found) is None
     told = find_verdict(found)[0]

@@ -1,4 +1,4 @@
-"""What no command can do is refused before anything is measured or written, in words that name the fault."""
+"""What no command can do is rejected before anything is measured or written, in words that name the fault."""
 
 import shlex
 import stat
@@ -41,7 +41,7 @@ FILES = {
 }
 
 # A command without "tfbench", and words of the message.
-REFUSED = {
+REJECTED = {
     "lst": "No such command 'lst'",
     "show": "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run.",
     "show mnist_mpl": "unknown recipe 'mnist_mpl'. Did you mean 'mnist_mlp'?",
@@ -57,7 +57,7 @@ REFUSED = {
     f"diff {FIRST} {SECOND} --store empty": "store empty: holds no runs.",
     "compare": "name the runs, or a sweep (--sweep @last), or take all of them (--all).",
     "compare --sweep @last --recipe x": "--recipe chooses among --all.",
-    "compare --sweep @last --baseline mirored": "--baseline 'mirored': no such arm.",
+    "compare --sweep @last --baseline mirored": "--baseline 'mirored': no such setup.",
     "compare --all --recipe other": "no runs to compare.",
     "report --sweep @last -o nowhere/r.html --no-mlflow": "nowhere/r.html: cannot be written: No such file",
     "report --sweep @last -o page.html": "page.html: is there already. Use --force to overwrite it, or -o for another",
@@ -95,17 +95,17 @@ REFUSED = {
     "sweep mine.toml --resume @last": "--resume goes by the plan that there is: leave RECIPE out",
     "sweep --resume @last --store empty": "sweep '@last': not in store empty.",
     "sweep mine.toml --vary training.global_batch_size=32,70000": "must be at most 60000, the training samples",
-    "sweep mine.toml --arm default --plan x --ray auto": "--ray and --plan: each is another way",
-    "sweep mine.toml --arm default --plan x --time-budget 5m": "leave --time-budget out",
-    "sweep mine.toml --arm default --plan there.toml": "there.toml: is there already. Use --force",
-    "sweep mine.toml --arm default --force": "--force goes with --plan",
-    "sweep mine.toml --plan x": "Missing option '--arm'",
+    "sweep mine.toml --setup default --plan x --ray auto": "--ray and --plan: each is another way",
+    "sweep mine.toml --setup default --plan x --time-budget 5m": "leave --time-budget out",
+    "sweep mine.toml --setup default --plan there.toml": "there.toml: is there already. Use --force",
+    "sweep mine.toml --setup default --force": "--force goes with --plan",
+    "sweep mine.toml --plan x": "Missing option '--setup'",
     "sweep --task 0": "--task makes a task of a plan",
-    "sweep --plan x --task 0 --dry-run --arm default --resume abc": "leave --arm, --dry-run, --resume out.",
+    "sweep --plan x --task 0 --dry-run --setup default --resume abc": "leave --setup, --dry-run, --resume out.",
     "sweep mine.toml --refine 3 --vary model.hidden_units=[[1,2],[3,4]]": "--refine needs one --vary of whole numbers",
     "sweep mine.toml --refine 3 --vary training.global_batch_size=1..8 --aa": "leave --aa out",
-    "crossover mine.toml --vary training.global_batch_size=1..8 --arm default": "name the two arms",
-    "crossover mine.toml --vary training.global_batch_size=1..8 --between default default": "both arms are",
+    "crossover mine.toml --vary training.global_batch_size=1..8 --setup default": "name the two setups",
+    "crossover mine.toml --vary training.global_batch_size=1..8 --between default default": "both setups are",
     "crossover mine.toml --vary training.precision=1..8 --between default one_device": "needs a number",
     "crossover mine.toml --vary training.global_batch_size=8..8 --between default 'mirrored cpu:0,cpu:1'": (
         "two or more multiples of 2"
@@ -128,11 +128,11 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Recipes, of which some are wrong, and a store with two runs and a sweep."""
-    folder = tmp_path_factory.mktemp("refused")
+    folder = tmp_path_factory.mktemp("rejected")
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
     store = Store(folder / "mlruns")
-    write_sweep(store, build_plan(sweep_id="5eed"), lambda cell: 1000.0)
+    write_sweep(store, build_plan(sweep_id="5eed"), lambda planned: 1000.0)
     for index in (9, 12):
         write_journal(store, build_sized_result(index))
     return folder
@@ -144,8 +144,8 @@ def files_in(folder: Path) -> dict[str, tuple[int, int]]:
     return {name: (one.st_size, one.st_mtime_ns) for name, one in found.items() if not stat.S_ISDIR(one.st_mode)}
 
 
-@pytest.mark.parametrize("line", REFUSED)
-def test_what_cannot_be_is_refused_at_once(
+@pytest.mark.parametrize("line", REJECTED)
+def test_what_cannot_be_is_rejected_at_once(
     tfbench: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.chdir(folder)
@@ -155,5 +155,5 @@ def test_what_cannot_be_is_refused_at_once(
     assert done.exit_code == 2
     assert bool(done.stdout) == line.endswith("json")
     assert done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
-    assert REFUSED[line] in " ".join(done.stderr.split())
+    assert REJECTED[line] in " ".join(done.stderr.split())
     assert files_in(folder) == before

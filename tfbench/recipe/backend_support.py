@@ -1,4 +1,4 @@
-"""The back ends, and what each of them can do, as far as that is known before it is started."""
+"""The backends, and what each of them can do, as far as that is known before it is started."""
 
 from typing import Literal
 
@@ -15,20 +15,20 @@ COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {
 # What Keras 3.15 does where recurrent layers are to carry their state from batch to batch.
 _NO_STATE: dict[BackendName, str] = {
     "jax": "drops the state that a step of training, or a prediction, leaves in recurrent layers",
-    "torch": "changes the state of recurrent layers before their gradients are taken, which PyTorch refuses",
+    "torch": "changes the state of recurrent layers before their gradients are taken, which PyTorch rejects",
 }
 ONE_STEP_A_CALL: tuple[BackendName, ...] = ("torch",)  # whatever is asked for
 
 
 def title_of(backend: str) -> str:
-    """Returns what a back end is called in sentences."""
+    """Returns what a backend is called in sentences."""
     return next((title for name, title in BACKEND_TITLES.items() if name == backend), backend)
 
 
 def why_untraceable(backend: BackendName, compiler: Compiler) -> str:
     """Returns why no trace tells the operations of a step, and what to do instead; "": it does."""
     if backend == "jax":
-        return "tfbench reads no trace of JAX. Leave --trace out, or use another back end."
+        return "tfbench reads no trace of JAX. Leave --trace out, or use another backend."
     if compiler == "inductor":
         return (
             "PyTorch's trace does not show what is inside code that torch.compile made. Leave --trace out, or use "
@@ -38,7 +38,7 @@ def why_untraceable(backend: BackendName, compiler: Compiler) -> str:
 
 
 def find_lacking(backend: BackendName, *, carries_state: bool) -> list[str]:
-    """Returns what a model asks for that a back end does not have."""
+    """Returns what a model asks for that a backend does not have."""
     if carries_state and backend in _NO_STATE:
         return [
             f"model.stateful: on backend {backend}, Keras {_NO_STATE[backend]}. Use stateful = false, or backend "

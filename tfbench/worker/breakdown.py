@@ -1,16 +1,16 @@
-"""Where a measuring process's time goes: each moment is in one entry of the ledger, or not accounted for."""
+"""Where a measuring process's time goes: each moment is in one entry of the time breakdown, or not accounted for."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-from tfbench.metrics import LEDGER_ENTRIES
-from tfbench.records.machine import LedgerRecord
+from tfbench.metrics import BREAKDOWN_ENTRIES
+from tfbench.records.machine import BreakdownRecord
 
 _NS = 1e-9
 
 
-class Ledger:
+class Breakdown:
     """Adds up the time of each entry; one is open at a time, or none.
 
     Args:
@@ -22,7 +22,7 @@ class Ledger:
         self._now = now
         self._started_ns = self._since_ns = started_ns
         self._open: str | None = "startup"
-        self._nanoseconds = dict.fromkeys(LEDGER_ENTRIES, 0)
+        self._nanoseconds = dict.fromkeys(BREAKDOWN_ENTRIES, 0)
 
     def switch(self, entry: str | None) -> str | None:
         """Closes the open entry and opens another; returns the one that was open."""
@@ -41,10 +41,10 @@ class Ledger:
         finally:
             self.switch(before)
 
-    def record(self) -> LedgerRecord:
+    def record(self) -> BreakdownRecord:
         """Returns what has been added up until now, the open entry included."""
         self.switch(self._open)
-        return LedgerRecord(
+        return BreakdownRecord(
             entries={name: nanoseconds * _NS for name, nanoseconds in self._nanoseconds.items() if nanoseconds},
             elapsed_seconds=(self._since_ns - self._started_ns) * _NS,
         )

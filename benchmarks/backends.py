@@ -1,8 +1,8 @@
 """By how much trainings on JAX and PyTorch begin otherwise than on TensorFlow, recipe by recipe.
 
-    python benchmarks/back_ends.py                     # those that are installed; minutes
+    python benchmarks/backends.py                     # those that are installed; minutes
 
-Small networks on synthetic data, dropout off; TensorFlow's figures are those that tests hold each back end against
+Small networks on synthetic data, dropout off; TensorFlow's figures are those that tests hold each backend against
 (`tests/support/first_steps.py`, which derives the bound). Prints a Markdown table.
 """
 
@@ -24,7 +24,7 @@ import first_steps  # noqa: E402
 _TITLES = {"jax": "JAX", "torch": "PyTorch"}
 _HEADS = (
     "recipe",
-    "back end",
+    "backend",
     "first batch, weights",
     "loss before",
     "loss of step 1",
@@ -36,7 +36,7 @@ _HEADS = (
 @click.command()
 @click.option("--one", is_flag=True, hidden=True)
 def main(one: bool) -> None:
-    """Prints the table, each back end in a process of its own."""
+    """Prints the table, each backend in a process of its own."""
     if one:
         click.echo(json.dumps(list(_measure())))
         return
