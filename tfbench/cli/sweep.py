@@ -9,7 +9,6 @@ from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import GroupedCommand, is_given, plan_options, require_absent, setup_options, stack
 from tfbench.cli._output import echo_json, exit_code, require_free
-from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
 from tfbench.cli._units import FILE
 
@@ -110,7 +109,6 @@ def command(
     if resume:
         require_absent("--resume goes by the plan that there is", *_PLANNING, "plan_path")
         planned = reopen_sweep(measuring.store, resume, allows_code=measuring.allows_code)
-        warn_of_unreadable_lines(measuring.store, planned.plan.sweep_id)
         if ray and (planned.plan.time_budget_seconds is not None or planned.plan.refinement):
             option = "--refine" if planned.plan.refinement else "--time-budget"
             raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")

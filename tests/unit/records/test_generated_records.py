@@ -151,7 +151,7 @@ def test_a_generated_record_of_a_sweep_harms_no_other(
     with one_example(store, "records of sweeps"):
         for sweep_id in ("good", "hurt"):
             write_sweep(store, build_plan(sweep_id=sweep_id, num_rounds=1, setups=TWO_SETUPS[:1]), speed_of(sweep_id))
-        path = store.root / "sweeps" / "hurt.jsonl"
+        path = store.root / "sweeps" / "hurt.json"
         path.write_bytes(mutated(path.read_bytes(), changes))
         before = path.read_bytes()
         if without_traceback(tfbench("sweep", "--resume", "hurt", "--dry-run", *root)).exit_code == 2:

@@ -186,9 +186,9 @@ def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_
         log.end(PlannedRunResult(number=0, outcome="REJECTED", reason="no GPU"))
     imported = [leave_run(store, number, host="elsewhere") for number in (0, 1, 4, 5, 2)]
     assert note_imported(store, imported) == ["abc"]
-    before = (store.root / "sweeps" / "abc.jsonl").read_bytes()
+    before = (store.root / "sweeps" / "abc.json").read_bytes()
     assert note_imported(store, imported) == ["abc"]
-    assert (store.root / "sweeps" / "abc.jsonl").read_bytes() == before
+    assert (store.root / "sweeps" / "abc.json").read_bytes() == before
     assert {number: one.outcome for number, one in read_sweep(store, "abc")[1].items()} == dict.fromkeys(
         (0, 1, 2, 4, 5), "FINISHED"
     )
