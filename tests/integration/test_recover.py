@@ -171,7 +171,7 @@ def test_a_run_that_cannot_be_read_stops_no_command_over_all_runs(store: Store, 
         write_journal(store, result)
     store.journal_path(IDS[1]).write_bytes(b"garbage \xff\0\n")
     root = ("--store", str(store.root))
-    for arguments in (("compare", "--all"), ("report", "--all", "--no-mlflow", "-o", str(store.root / "r.html"))):
+    for arguments in (("compare", "--all"), ("report", "--all", "-o", str(store.root / "r.html"))):
         done = tfbench(*arguments, *root)
         assert (done.exit_code, bool(done.stdout)) == (2, True)
         assert f"1 run could not be read, and all else was done without:\n  {IDS[1]}: " in done.stderr

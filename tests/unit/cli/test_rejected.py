@@ -59,7 +59,7 @@ REJECTED = {
     "compare --sweep @last --recipe x": "--recipe chooses among --all.",
     "compare --sweep @last --baseline mirored": "--baseline 'mirored': no such setup.",
     "compare --all --recipe other": "no runs to compare.",
-    "report --sweep @last -o nowhere/r.html --no-mlflow": "nowhere/r.html: cannot be written: No such file",
+    "report --sweep @last -o nowhere/r.html": "nowhere/r.html: cannot be written: No such file",
     "report --sweep @last -o page.html": "page.html: is there already. Use --force to overwrite it, or -o for another",
     "report --sweep @last -o mlruns": "mlruns: is a folder. Name a file.",
     "init mine.txt": "mine.txt: a recipe's name ends in .toml.",
