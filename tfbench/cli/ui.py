@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._completion import complete_sweep
 from tfbench.cli._options import asked_uri_option, require_absent, store_option
 from tfbench.cli._output import echo_lines, waiting
 from tfbench.cli._store import make_tracker
@@ -27,7 +26,7 @@ _LOADED_RUNS = 100  # at a time, by MLflow's page
     help="Listen on this address; 0.0.0.0 lets other machines in, without a password.",
 )
 @click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
-@click.option("--sweep", metavar="ID", shell_complete=complete_sweep, help="Open the view of a sweep, or of @last.")
+@click.option("--sweep", metavar="ID", help="Open the view of a sweep, or of @last.")
 @asked_uri_option
 @store_option
 def command(
