@@ -21,7 +21,7 @@ from tfbench.errors import DeviceError
 from tfbench.machine import children
 from tfbench.records.sweep import SweepPlan, list_planned_runs
 from tfbench.runs.journal_import import import_journals
-from tfbench.runs.stop_signals import StopSignals
+from tfbench.runs.run_status import StopSignals
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog
 from tfbench.store.tracking_state import TrackingState

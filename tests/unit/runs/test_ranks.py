@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tfbench.errors import RecipeError
-from tfbench.runs.launchers.ranks import GivenRank, find_rank
+from tfbench.runs.ranks import GivenRank, find_rank
 
 SLURM = {
     "SLURM_JOB_ID": "70",

@@ -16,8 +16,8 @@ from tfbench.records.run import ModelSummary, RunRequest
 from tfbench.report.run.repeats import repeats_document, repeats_section
 from tfbench.report.table import text as text_of
 from tfbench.runs import session
-from tfbench.runs.limits import RunOutcome
-from tfbench.runs.repeats import RepeatPlan, Repeats, repeat_run
+from tfbench.runs.run import Run
+from tfbench.runs.series import RepeatPlan, Repeats, repeat_run
 from tfbench.store.store import Store
 from tfbench.wording import format_share
 
@@ -65,7 +65,7 @@ def test_seeds_vary_on_request_and_only_then_has_the_accuracy_an_interval() -> N
 def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
     runs, digests = FakeRuns(100.0), iter("aab")
 
-    def execute(request: RunRequest, label: str) -> RunOutcome:
+    def execute(request: RunRequest, label: str) -> Run:
         outcome = runs(request, label)
         model = ModelSummary(num_parameters=1, num_trainable_parameters=1, digest=next(digests))
         return dataclasses.replace(outcome, result=dataclasses.replace(outcome.result, model=model))
@@ -170,9 +170,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., Fa
     def use(*fates: Fate) -> FakeRuns:
         runs = FakeRuns(*fates)
 
-        def execute(
-            request: RunRequest, state: Any, store: Store, tracker: Any, console: Any, *rest: Any
-        ) -> RunOutcome:
+        def execute(request: RunRequest, state: Any, store: Store, tracker: Any, console: Any, *rest: Any) -> Run:
             outcome = runs(request)
             path = store.journal_path(request.run_id)
             console.finish(outcome.result, outcome.summary, outcome.tracked, str(path))

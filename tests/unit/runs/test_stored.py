@@ -10,7 +10,7 @@ import pytest
 import tfbench
 from journals import build_sized_result, hold, write_journal
 from tfbench.errors import StillRunningError, UnknownNameError
-from tfbench.runs.stop_signals import StopSignals
+from tfbench.runs.run_status import StopSignals
 from tfbench.store.store import Store
 
 

@@ -12,7 +12,7 @@ from tfbench.records.sweep import PlannedRun, SweepPlan, Variation
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.curves import find_curves
+from tfbench.sweeps.show_in_mlflow import find_curves
 from tfbench.tracking.tracker import Curve
 
 SIZES = Variation(key="model.hidden_units", values=([100], [1000]))

@@ -19,8 +19,8 @@ from tfbench.errors import (
 from tfbench.records.journal import DiskFullError, Journal
 from tfbench.records.observer import Observer
 from tfbench.records.sweep import PlannedRunResult, Setup, Variation, list_planned_runs
-from tfbench.runs.limits import RunLimits
 from tfbench.runs.recovery import recover
+from tfbench.runs.run import RunLimits
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import (
     count_unreadable_lines,

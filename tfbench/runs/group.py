@@ -10,7 +10,7 @@ from tfbench.records import events
 from tfbench.records.json_lines import Record
 from tfbench.records.placement import JOINING, WorkerRank
 from tfbench.records.run import RunExit, RunRequest
-from tfbench.runs.launchers.process import Worker
+from tfbench.runs.process import Worker
 from tfbench.runs.run_status import describe_return
 
 JOIN_SECONDS = 300.0  # for all workers to meet: TensorFlow would wait for ever

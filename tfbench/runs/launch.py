@@ -16,9 +16,9 @@ from tfbench.records.machine import Gpu
 from tfbench.records.placement import WorkerRank
 from tfbench.records.run import RunRequest
 from tfbench.records.worker_journals import worker_journal_path
-from tfbench.runs.launchers.group import Group
-from tfbench.runs.launchers.process import Worker
-from tfbench.runs.launchers.ranks import GivenRank, find_rank
+from tfbench.runs.group import Group
+from tfbench.runs.process import Worker
+from tfbench.runs.ranks import GivenRank, find_rank
 from tfbench.wording import count
 
 
