@@ -3,10 +3,12 @@
 import dataclasses
 import json
 import re
+import subprocess
 from collections.abc import Mapping, Sequence
 
 from tfbench.errors import RecipeError
 from tfbench.records.placement import WorkerRank
+from tfbench.wording import shorten
 
 DEFAULT_PORT = 61439  # below the ports that Slurm's jobs get here, above those that Linux gives out by itself
 _SLURM_PORTS = range(61440, 65472)  # of which a job's workers get some by its number
@@ -54,7 +56,7 @@ def find_rank(
         RecipeError: It is not said, or one thing contradicts another.
     """
     by_hand = (given.coordinator, given.num_workers, given.worker_index)
-    told = _read_variables(environ)
+    told = _read_variables(environ, needs_addresses=given.coordinator is None and given.workers is None)
     if given.workers is not None:
         if any(value is not None for value in by_hand):
             raise RecipeError(
@@ -129,15 +131,11 @@ def _list_addresses(text: str) -> tuple[str, ...]:
             host, port = each, str(DEFAULT_PORT)
         if not re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", host) or not port.isdecimal() or not 0 < int(port) < 2**16:
             raise RecipeError(f"--coordinator: must be HOST:PORT. Received: {each!r:.80}.")
-        if not host.strip("[]0:.x"):
-            raise RecipeError(
-                f"--coordinator: {each} is every address of every machine. Name the one by which others reach worker 0."
-            )
         addresses.append(f"{host}:{port}")
     return tuple(addresses)
 
 
-def _read_variables(environ: Mapping[str, str]) -> _Told | None:
+def _read_variables(environ: Mapping[str, str], *, needs_addresses: bool) -> _Told | None:
     """Returns what the first launcher says that is there; of two, the one that started the processes last."""
     if text := environ.get("TF_CONFIG"):
         return _read_tf_config(text)
@@ -146,7 +144,7 @@ def _read_variables(environ: Mapping[str, str]) -> _Told | None:
         if index is None or (size and number is None):  # a batch script that has not called srun has no step
             continue
         addresses: Sequence[str] = ()
-        if number and (by == "Slurm" or "MPI" in by):
+        if needs_addresses and number and number > 1 and (by == "Slurm" or "MPI" in by):
             addresses = _slurm_addresses(environ, number)
         if not addresses and number and _integer(environ, local_size) == number:
             addresses = [f"127.0.0.1:{DEFAULT_PORT + each}" for each in range(number)]
@@ -179,7 +177,7 @@ def _slurm_addresses(environ: Mapping[str, str], number: int) -> list[str]:
     job = _integer(environ, "SLURM_JOB_ID")
     if not nodes or job is None:
         return []
-    hosts = expand_nodes(nodes)
+    hosts = _list_hosts(nodes)
     port = _SLURM_PORTS[(job * 64 + (_integer(environ, "SLURM_STEP_ID") or 0) * 8) % len(_SLURM_PORTS)]
     each, rest = divmod(number, len(hosts))
     if rest or not re.fullmatch(r"\d+(\(x\d+\))?", environ.get("SLURM_STEP_TASKS_PER_NODE", "1")):
@@ -197,27 +195,20 @@ def _integer(environ: Mapping[str, str], name: str) -> int | None:
     return int(value) if value.isdecimal() else None
 
 
-def expand_nodes(text: str) -> tuple[str, ...]:
-    """Returns the nodes that Slurm's short form names: "a[1-2,07],b" are a1, a2, a07 and b.
+def _list_hosts(nodes: str) -> list[str]:
+    """Returns the nodes that Slurm's short form names: "a[1-2],b" are a1, a2 and b.
 
     Raises:
-        RecipeError: It is not of that form.
+        RecipeError: Slurm's own command, which knows the form, is not here or rejects it.
     """
-    nodes = [node for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text) for node in _expand(part)]
-    if not nodes or text.count("[") != text.count("]"):
-        raise RecipeError(f"SLURM_STEP_NODELIST: is no list of nodes. Received: {text!r:.80}.")
-    return tuple(nodes)
-
-
-def _expand(part: str) -> list[str]:
-    before, bracket, rest = part.partition("[")
-    if not bracket:
-        return [part]
-    items, _, behind = rest.partition("]")
-    numbers: list[str] = []
-    for item in items.split(","):
-        first, dash, last = item.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise RecipeError(f"SLURM_STEP_NODELIST: is no list of nodes. Received: {part!r:.80}.")
-        numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last or first) + 1)]
-    return [f"{before}{number}{end}" for number in numbers for end in _expand(behind)]
+    if not re.search(r"[\[,]", nodes):
+        return [nodes]
+    try:
+        done = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = getattr(error, "stderr", None) or error
+        raise RecipeError(
+            f"Slurm's nodes {shorten(nodes)}: `scontrol show hostnames` does not list them: {str(why).strip()}. Name "
+            "the workers: --coordinator HOST:PORT,HOST:PORT."
+        ) from error
+    return done.stdout.split()

@@ -51,7 +51,7 @@ def plan_sweep(
         setups: The first is the baseline; none: the recipe's own strategy and devices, where these are not the
             defaults, otherwise what there is to compare on this machine, without what cannot be in all configurations.
         variations: What is varied; none: what the recipe's [sweep] varies.
-        aa: Whether each setup is run against itself.
+        aa: Whether one setup, by default the baseline, is run against itself.
         refine: How many values are added at most where the faster setup changes; 0: none.
         step: What these are multiples of.
         options: As of `new_plan`.
@@ -61,15 +61,15 @@ def plan_sweep(
         DeviceError: The backend did not say which GPUs it sees.
     """
     variations = variations or own_variations(request.recipe)
+    if aa and (refine or len(setups) > 1):
+        raise RecipeError("--aa runs one setup against itself: give one --setup, and leave --refine out.")
     if refine:
-        if aa:
-            raise RecipeError("--refine looks for where the faster setup changes: leave --aa out.")
         if len(variations) != 1 or not all(map(are_alike_numbers, variations[0].values)):
             raise RecipeError("--refine needs one --vary of whole numbers, KEY=LOW..HIGH.")
         options["refinement"] = Refinement(num_first=len(variations[0].values), most=refine, step=step)
     setups = setups or choose_setups(request, variations)
     if aa:
-        setups = [one for setup in dict.fromkeys(setups) for one in (setup, dataclasses.replace(setup, again=True))]
+        setups = [setups[0], dataclasses.replace(setups[0], again=True)]
     plan = new_plan(request, setups, variations=variations, **options)
     check_configurations(plan)
     return plan

@@ -20,7 +20,7 @@ import psutil
 from tfbench.errors import DeviceError
 from tfbench.machine import children
 from tfbench.records.sweep import SweepPlan, list_planned_runs
-from tfbench.runs.journal_import import import_journals
+from tfbench.runs.recovery import import_journals
 from tfbench.runs.run_status import StopSignals
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog

@@ -171,9 +171,8 @@ def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., Fa
         runs = FakeRuns(*fates)
 
         def execute(request: RunRequest, state: Any, store: Store, tracker: Any, console: Any, *rest: Any) -> Run:
-            outcome = runs(request)
-            path = store.journal_path(request.run_id)
-            console.finish(outcome.result, outcome.summary, outcome.tracked, str(path))
+            outcome = dataclasses.replace(runs(request), journal=store.journal_path(request.run_id))
+            console.finish(outcome.result, outcome.summary, outcome.tracked, str(outcome.journal))
             return outcome
 
         monkeypatch.setattr(session, "execute_run", execute)

@@ -17,7 +17,7 @@ from tfbench.records.journal import read_run
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit
 from tfbench.records.sweep import PlannedRunResult, list_planned_runs
-from tfbench.runs.journal_import import import_journals
+from tfbench.runs.recovery import import_journals
 from tfbench.runs.run_status import deduce_exit
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep
