@@ -13,7 +13,6 @@ from tfbench.records.run import RunRequest
 from tfbench.runs.requests import new_id, series_request
 from tfbench.runs.run import Run
 from tfbench.runs.run_status import StopSignals
-from tfbench.wording import format_share
 
 MIN_PRECISE_REPEATS = 3
 DEFAULT_MAX_REPEATS = 20
@@ -153,7 +152,7 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repea
         _require_alike(done)
         if _is_enough(done, plan):
             return None
-        return _nth_request(request, group, len(done) + 1, varies_seed=plan.varies_seed), _label(done, plan)
+        return _nth_request(request, group, len(done) + 1, varies_seed=plan.varies_seed), _label(len(done) + 1, plan)
 
     series = make_runs(next_run, execute)
     return Repeats(summary=_summarize(group, plan, series), series=series)
@@ -203,15 +202,8 @@ def _speed_interval(done: Sequence[SeriesRun]) -> Interval | None:
     return log_interval([speed for run in done if (speed := run.samples_per_second)])
 
 
-def _label(done: Sequence[SeriesRun], plan: RepeatPlan) -> str:
-    number = len(done) + 1
-    if plan.precision is None:
-        return f"repeat {number} of {plan.num}"
-    if number <= plan.num:
-        return f"repeat {number} of {plan.num} to {plan.max_num}"
-    interval = _speed_interval(done)
-    reached = f"± {format_share(interval.relative_half_width)}" if interval else "not known"
-    return f"repeat {number} of {plan.max_num} at most; the speed is {reached} so far"
+def _label(number: int, plan: RepeatPlan) -> str:
+    return f"repeat {number} of {plan.num if number <= plan.num else f'{plan.max_num} at most'}"
 
 
 def _summarize(group: str, plan: RepeatPlan, series: Series) -> RepeatsSummary:

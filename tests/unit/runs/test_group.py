@@ -90,17 +90,6 @@ def test_a_run_that_is_stopped_before_its_workers_are_ready_leaves_nothing_thoug
     assert not list(store.root.rglob("*.jsonl"))
 
 
-def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing(
-    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group, "STOPPED_SECONDS", 0.1)
-    monkeypatch.setattr(session, "STOP_SECONDS", 0.5)
-    fates(w0="hang", w1="wait")
-    pids = meanwhile(store, 1, lambda pid: os.kill(pid, signal.SIGSTOP))
-    assert end_of(store) == ("KILLED", "worker 1 of 2 does not run: it was stopped by a signal (SIGSTOP)")
-    assert not any(psutil.pid_exists(pid) for pid in pids)
-
-
 class Ended:
     """Stands in for a worker's process that has ended."""
 

@@ -81,7 +81,7 @@ def test_repeats_are_added_until_the_interval_is_narrow() -> None:
     assert [width < 0.02 for width in widths] == [False, False, False, True]
     runs = FakeRuns(*speeds)
     done = repeat_run(build_request(), UNTIL_2_PERCENT, runs)
-    assert runs.labels[2:4] == ["repeat 3 of 3 to 6", "repeat 4 of 6 at most; the speed is ± 6.5 % so far"]
+    assert runs.labels[2:4] == ["repeat 3 of 3", "repeat 4 of 6 at most"]
     assert values_of(done, "samples_per_second") == tuple(speeds)
     assert done.summary.reached is True
 
