@@ -200,8 +200,8 @@ def test_each_worker_of_a_machine_has_gpus_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("devices", "num_workers", "num_gpus", "what"),
     [
-        (("gpu:0",), 2, 1, r"2 workers with 1 GPU each need 2, and 1 can be seen here. Use fewer workers, or --dev"),
-        (("gpu",), 2, 3, "3 GPUs do not divide among 2 workers"),
+        (("gpu:0",), 2, 1, "2 workers with 1 GPU each take 2, and 1 can be seen here"),
+        (("gpu",), 2, 3, "2 workers with 1 GPU each take 2, and 3 can be seen here"),
         (("gpu:0",), 2, 0, "none is seen here"),
         (("gpu:1",), 1, 2, r"those of each worker count from gpu:0. Received: gpu:1"),
     ],
