@@ -36,8 +36,8 @@ class _Told:
     """What variables say."""
 
     by: str
-    index: int
-    num_workers: int | None
+    index: int | None = None
+    num_workers: int | None = None
     addresses: tuple[str, ...] = ()
 
 
@@ -58,7 +58,7 @@ def find_rank(
     by_hand = (given.coordinator, given.num_workers, given.worker_index)
     told = _read_variables(environ, needs_addresses=given.coordinator is None and given.workers is None)
     if given.workers is not None:
-        if any(value is not None for value in by_hand):
+        if by_hand != (None, None, None):
             raise RecipeError(
                 "--workers: starts all workers on this machine; --coordinator, --num-workers and --worker-index are "
                 "for several machines. Use one or the other."
@@ -71,37 +71,34 @@ def find_rank(
         return _agree({"--workers": given.workers, _BY_RECIPE: num_workers}) or 0, None
     if told and told.num_workers == 1:  # a shell in a step of one process: no group
         told = None
-    if told is None and all(value is None for value in by_hand):
+    if told is None and by_hand == (None, None, None):
         if num_workers is None:
             raise RecipeError(f"strategy multi_worker: {_HOW}{_explain_slurm(environ)}")
         return num_workers, None
-    by = told.by if told else "the command line"
-    addresses = _list_addresses(given.coordinator) if given.coordinator else told.addresses if told else ()
-    several = len(addresses) if given.coordinator and len(addresses) > 1 else None
+    told = told or _Told(by="the command line")
+    addresses = _list_addresses(given.coordinator) if given.coordinator else told.addresses
     number = _agree(
         {
             "--num-workers": given.num_workers,
-            f"the number of processes by {by}": told.num_workers if told else None,
-            "the number of addresses in --coordinator": several,
+            f"the number of processes by {told.by}": told.num_workers,
+            "the number of addresses in --coordinator": len(addresses) if "," in (given.coordinator or "") else None,
             _BY_RECIPE: num_workers,
         }
     )
-    if number is None:
-        raise RecipeError(f"strategy multi_worker: the number of workers is not said by {by}: --num-workers N.")
-    index = _agree({"--worker-index": given.worker_index, f"the number by {by}": told.index if told else None})
-    if index is None:
-        raise RecipeError("strategy multi_worker: which of the workers this is, is not said: --worker-index I, from 0.")
+    index = _agree({"--worker-index": given.worker_index, f"the number by {told.by}": told.index})
+    if number is None or index is None or not addresses:
+        wanted = {"--num-workers N": number, "--worker-index I": index, "--coordinator HOST:PORT": addresses or None}
+        lacking = " ".join(option for option, value in wanted.items() if value is None)
+        raise RecipeError(
+            f"strategy multi_worker: {told.by} does not say how many workers there are, which this is (from 0), and "
+            f"where the first one is. Add {lacking}."
+        )
     if not 0 <= index < number:
         raise RecipeError(f"--worker-index: must be from 0 to {number - 1}, of {number} workers. Received: {index}.")
-    if not addresses:
-        raise RecipeError(
-            f"strategy multi_worker: where the first worker is, is not said by {by}: --coordinator HOST:PORT, the same "
-            "for all workers."
-        )
     if backend == "tensorflow" and len(addresses) != number:
         raise RecipeError(
-            f"strategy multi_worker: TensorFlow needs the address of each worker, and {by} says one: --coordinator "
-            "HOST:PORT,HOST:PORT with all of them in their order, the same for all workers."
+            f"strategy multi_worker: TensorFlow needs the address of each worker, and {told.by} says "
+            f"{len(addresses)} of {number}: --coordinator HOST:PORT,HOST:PORT with all of them in their order."
         )
     return number, WorkerRank(index=index, num_workers=number, addresses=addresses)
 
@@ -157,16 +154,13 @@ def _read_variables(environ: Mapping[str, str], *, needs_addresses: bool) -> _To
 def _read_tf_config(text: str) -> _Told:
     try:
         config = json.loads(text)
-        cluster, task = config["cluster"], config["task"]
-        addresses = _list_addresses(",".join([*cluster.get("chief", ()), *cluster["worker"]]))
-        index = int(task["index"]) + (len(cluster.get("chief", ())) if task["type"] == "worker" else 0)
-        if task["type"] not in ("worker", "chief"):
-            raise ValueError(f"task.type: must be worker or chief. Received: {task['type']!r:.80}.")
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecipeError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        chiefs, task = config["cluster"].get("chief", []), config["task"]
+        addresses = _list_addresses(",".join([*chiefs, *config["cluster"]["worker"]]))
+        index = int(task["index"]) + {"chief": 0, "worker": len(chiefs)}[task["type"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecipeError) as error:
         raise RecipeError(
-            f'TF_CONFIG: {what} Expected: {{"cluster": {{"worker": ["HOST:PORT", ...]}}, "task": {{"type": "worker", '
-            '"index": 0}}.'
+            'TF_CONFIG: must be {"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}. '
+            f"Received: {shorten(text)}."
         ) from error
     return _Told(by="TF_CONFIG", index=index, num_workers=len(addresses), addresses=addresses)
 
