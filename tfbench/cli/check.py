@@ -12,7 +12,7 @@ from tfbench.cli._units import FILE, SHARE_OR_ZERO
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.runs.repeats import Repeats
+    from tfbench.runs.series import Repeats
 
 _SECONDS = 5.0
 

@@ -29,7 +29,7 @@ def command(first: str, second: str, store: "Store", output_format: str) -> None
     """
     from tfbench.analysis.comparison.difference import compare_runs
     from tfbench.report.comparison.difference import difference_sections
-    from tfbench.runs.stored import read_stored
+    from tfbench.runs.run import read_stored
 
     a, b = (read_stored(store, store.find_training(run)) for run in (first, second))
     if a.run_id == b.run_id:

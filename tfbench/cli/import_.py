@@ -31,7 +31,7 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
     tfbench import --store all-machines results/*.jsonl
     tfbench import nodes/journals/*.jsonl && tfbench compare --sweep @last
     """
-    from tfbench.runs.journal_import import import_journals
+    from tfbench.runs.recovery import import_journals
     from tfbench.store.tracking_state import TrackingState
     from tfbench.sweeps.tasks import note_imported
 

@@ -64,8 +64,8 @@ def _show(store: "Store", token: str, output_format: str) -> None:
     from tfbench import api
     from tfbench.report.profile.console import ProfileConsole
     from tfbench.report.run.console import RunConsole, open_console
+    from tfbench.runs.run import read_stored
     from tfbench.runs.run_maker import server_of
-    from tfbench.runs.stored import read_stored
     from tfbench.store.selection import find_named
 
     try:

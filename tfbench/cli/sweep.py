@@ -38,7 +38,7 @@ _cluster_options = stack(
 @click.command(cls=GroupedCommand, short_help="Compare devices and strategies over several sizes.")
 @click.argument("recipe", required=False)
 @setup_options()
-@click.option("--aa", is_flag=True, help="Run each setup against itself: what differs by chance alone?")
+@click.option("--aa", is_flag=True, help="Run one setup against itself: what differs by chance alone?")
 @plan_options(seconds=5)
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
 @click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about two minutes.")

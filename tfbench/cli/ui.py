@@ -81,9 +81,7 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:
         there = bring_it_there(store.root, elsewhere)
-        _say(f"Warning: {shown.num_missing} runs of it are not in MLflow; `{there}` brings them there.")
-    if shown.elsewhere:
-        _say(f"Warning: {shown.elsewhere} runs of it are tracked in another place than these.")
+        _say(f"Warning: {shown.num_missing} runs of it are not there; `{there}` brings those that are nowhere else.")
     if shown.num_runs > _LOADED_RUNS:
         more = f'MLflow loads {_LOADED_RUNS} at a time: "Load more" is below the list.'
         _say(f"It has {shown.num_runs} runs. {more}")

@@ -27,8 +27,8 @@ from tfbench.records.sweep import (
     list_settings,
     resolve_recipe,
 )
-from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.runs.requests import new_request
+from tfbench.runs.run import Run, RunLimits
 from tfbench.runs.run_maker import RunMaker
 from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.briefs import typical_start_seconds
@@ -227,7 +227,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
         is_first = not any(result.run_id for result in log.results.values())
         return isinstance(error, DatasetError) and is_first and not varies_data
 
-    def execute(request: RunRequest, label: str) -> RunOutcome:
+    def execute(request: RunRequest, label: str) -> Run:
         return maker.make(request, observer, limits)
 
     try:

@@ -207,13 +207,12 @@ def test_a_gpu_that_no_setup_is_planned_for_is_told_of_first_and_on_stderr(
         assert done.stderr.startswith("Warning: a GPU is not used: no driver.\n")
 
 
-@pytest.mark.parametrize("num_setups", [1, 2])
-def test_each_setup_is_run_against_itself(tfbench: Cli, fake: Callable[..., PlantedRuns], num_setups: int) -> None:
+def test_a_setup_is_run_against_itself(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
     fake()
-    options = ("--vary", f"{KEY}=32,64", *SETUPS[: 2 * num_setups], "--aa", "--repeats", "2", "--format", "json")
+    options = ("--vary", f"{KEY}=32,64", *SETUPS[:2], "--aa", "--repeats", "2", "--format", "json")
     done = tfbench("sweep", "mnist_mlp", "--data", "synthetic", *options)
     found = json.loads(done.stdout)
-    assert (done.exit_code, found["num_runs"], len(found["rows"])) == (0, 8 * num_setups, 2 * num_setups)
+    assert (done.exit_code, found["num_runs"], len(found["rows"])) == (0, 8, 2)
     for row in found["rows"]:
         once, again = row["entries"]
         assert again["setup"] == f"{once['setup']} again"

@@ -11,7 +11,7 @@ from tfbench.errors import DatasetError, DeviceError, InterruptedRunError, Measu
 from tfbench.records.fast import FAST_TAG, read_fast
 from tfbench.records.run import RunRequest
 from tfbench.runs.fast import TRIAL_SECONDS, find_fastest
-from tfbench.runs.limits import RunOutcome
+from tfbench.runs.run import Run
 
 OFF_DEVICE = DatasetError("training.data_on_device: needs samples that are in memory.")
 
@@ -26,7 +26,7 @@ class Trials(FakeRuns):
             "placement": build_placement(num_replicas=num_replicas),
         }
 
-    def __call__(self, request: RunRequest, label: str = "", *rest: Any) -> RunOutcome:
+    def __call__(self, request: RunRequest, label: str = "", *rest: Any) -> Run:
         outcome = super().__call__(request, label, *rest)
         return dataclasses.replace(outcome, result=dataclasses.replace(outcome.result, **self._known))
 

@@ -14,8 +14,8 @@ from tfbench.machine.energy import EnergyMeter
 from tfbench.records import json_lines as record_lines
 from tfbench.records.journal import RESERVE_BYTES, Journal, plain_fields, read_records, replay, request_fields
 from tfbench.records.json_lines import Record
-from tfbench.runs import machine_watch
-from tfbench.runs.machine_watch import MachineWatch, pause_seconds
+from tfbench.runs import process
+from tfbench.runs.process import MachineWatch, pause_seconds
 
 GPU = "0000:86:00.0"
 STARTED: Record = {"kind": "started", "time": 2.0}
@@ -43,8 +43,8 @@ def journal(tmp_path: Path) -> Journal:
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has it look often, and wait for its thread however slow the machine is."""
-    monkeypatch.setattr(machine_watch, "FIRST_SECONDS", 0.001)
-    monkeypatch.setattr(machine_watch, "_PATIENCE_SECONDS", 300.0)
+    monkeypatch.setattr(process, "FIRST_SECONDS", 0.001)
+    monkeypatch.setattr(process, "_PATIENCE_SECONDS", 300.0)
 
 
 def started(journal: Journal, machine: Path, meter: type[EnergyMeter] = EnergyMeter) -> MachineWatch:
@@ -115,7 +115,7 @@ def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured
 def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_late(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(machine_watch, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(process, "_PATIENCE_SECONDS", 0.01)
     RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
     asked, answers = threading.Event(), threading.Event()
 
@@ -139,5 +139,5 @@ def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_l
 def test_looks_become_rarer_but_never_so_rare_that_a_counter_may_come_to_its_end_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(machine_watch, "FIRST_SECONDS", 1.0)
+    monkeypatch.setattr(process, "FIRST_SECONDS", 1.0)
     assert [pause_seconds(elapsed) for elapsed in (0, 60, 600, 3600, 86400)] == [1.0, 1.0, 1.0, 6.0, 30.0]

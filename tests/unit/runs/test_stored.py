@@ -10,7 +10,7 @@ import pytest
 import tfbench
 from journals import build_sized_result, hold, write_journal
 from tfbench.errors import StillRunningError, UnknownNameError
-from tfbench.runs.stop_signals import StopSignals
+from tfbench.runs.run_status import StopSignals
 from tfbench.store.store import Store
 
 
@@ -74,12 +74,6 @@ def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:
     hold(write_journal(Store(Path("mlruns")), result, without=("exit", "finished")))
     with pytest.raises(StillRunningError, match="is still running"):
         tfbench.resume(result.request.run_id)
-
-
-def test_a_name_that_the_package_does_not_have_is_rejected() -> None:
-    assert {"run", "sweep", "compare", "load_runs"} <= set(dir(tfbench))
-    with pytest.raises(AttributeError, match="module 'tfbench' has no attribute 'runn'"):
-        tfbench.runn  # noqa: B018
 
 
 def test_signals_are_heard_in_the_main_thread_alone() -> None:

@@ -13,8 +13,8 @@ from journals import write_journal
 from runs import wait_until
 from tfbench.machine import children
 from tfbench.records.journal import WORK_SUFFIX, work_folder
-from tfbench.runs.launchers import process
-from tfbench.runs.launchers.process import Worker
+from tfbench.runs import process
+from tfbench.runs.process import Worker
 from tfbench.store.store import Store
 
 

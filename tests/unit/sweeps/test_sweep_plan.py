@@ -30,10 +30,9 @@ def test_settings_are_all_combinations_and_the_last_key_changes_fastest() -> Non
 
 def test_every_point_comes_once_a_round_and_its_setups_take_turns_at_being_first() -> None:
     planned_runs = list_planned_runs(build_plan())
-    assert [(planned.round_number, planned.setting, planned.setup) for planned in planned_runs] == [
-        *[(1, 0, 0), (1, 0, 1), (1, 1, 1), (1, 1, 0)],
-        *[(2, 0, 1), (2, 0, 0), (2, 1, 0), (2, 1, 1)],
-    ]
+    order = [(planned.round_number, planned.setting, planned.setup) for planned in planned_runs]
+    assert order[:4] == [(1, 0, 0), (1, 0, 1), (1, 1, 1), (1, 1, 0)]
+    assert order[4:] == [(2, 0, 1), (2, 0, 0), (2, 1, 0), (2, 1, 1)]
     assert [planned.number for planned in planned_runs] == list(range(8))
 
 
@@ -112,12 +111,6 @@ def test_a_setup_is_a_strategy_its_devices_values_of_its_own_and_a_machine(
     assert (setup.devices, dict(setup.values), setup.machine, setup.label) == (devices, values, machine, text)
 
 
-def test_the_values_of_a_setup_are_laid_over_the_setting() -> None:
-    recipe = resolve_recipe(build_plan(), {BATCHES.key: 64}, parse_setup("default backend=jax measurement.clock=step"))
-    assert (recipe.training.backend, recipe.training.compiler_used) == ("jax", "xla")
-    assert (recipe.training.global_batch_size, recipe.measurement.clock) == (64, "step")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -175,7 +168,6 @@ def test_what_is_varied_and_a_machine_that_nobody_finds_are_no_setup_s_own(
         ("tensorflow", ["default", "default backend=tensorflow"], ["default"]),
         ("tensorflow", ["default", "default backend=jax"], ["default", "default backend=jax"]),
         ("jax", ["default", "default backend=jax"], ["default backend=jax"]),
-        ("jax", ["default backend=tensorflow"], ["default backend=tensorflow"]),
     ],
 )
 def test_each_setup_says_its_backend_unless_all_is_tensorflow(

@@ -16,9 +16,9 @@ from tfbench.records.machine import Gpu
 from tfbench.records.placement import WorkerRank
 from tfbench.records.run import RunRequest
 from tfbench.records.worker_journals import worker_journal_path
-from tfbench.runs.launchers.group import Group
-from tfbench.runs.launchers.process import Worker
-from tfbench.runs.launchers.ranks import GivenRank, find_rank
+from tfbench.runs.group import Group
+from tfbench.runs.process import Worker
+from tfbench.runs.ranks import GivenRank, find_rank
 from tfbench.wording import count
 
 
@@ -97,23 +97,18 @@ def divide_gpus(config: DistributionConfig, num_workers: int, gpus: Sequence[Gpu
         if devices and devices[0].kind == "gpu" and num_workers > 1:
             raise DeviceError(f"devices: {num_workers} workers need GPUs of their own, and none is seen here.")
         return [{} for _ in range(num_workers)]
-    if devices and devices[0].index >= 0:
-        each = len(devices)
-        if {device.index for device in devices} != set(range(each)):
-            raise DeviceError(
-                f"devices: those of each worker count from gpu:0. Received: {', '.join(config.devices)}. Choose among "
-                "the machine's GPUs with CUDA_VISIBLE_DEVICES."
-            )
-    else:
-        each = max(1, len(gpus) // num_workers)
-        if len(gpus) > num_workers and len(gpus) % num_workers:
-            raise DeviceError(
-                f"devices: {len(gpus)} GPUs do not divide among {num_workers} workers. Name those of each: gpu:0."
-            )
-    if each * num_workers > len(gpus):
+    are_named = bool(devices) and devices[0].index >= 0
+    each = len(devices) if are_named else max(1, len(gpus) // num_workers)
+    if are_named and {device.index for device in devices} != set(range(each)):
         raise DeviceError(
-            f"devices: {num_workers} workers with {count(each, 'GPU')} each need {each * num_workers}, and {len(gpus)} "
-            "can be seen here. Use fewer workers, or --devices cpu:0."
+            f"devices: those of each worker count from gpu:0. Received: {', '.join(config.devices)}. Choose among the "
+            "machine's GPUs with CUDA_VISIBLE_DEVICES."
+        )
+    wanted = each * num_workers
+    if wanted > len(gpus) or (wanted < len(gpus) and not are_named):
+        raise DeviceError(
+            f"devices: {num_workers} workers with {count(each, 'GPU')} each take {wanted}, and {len(gpus)} can be seen "
+            "here. Name those of each (--devices gpu:0), or use another number of workers, or --devices cpu:0."
         )
     names = [gpu.uuid or str(index) for index, gpu in enumerate(gpus)]
     return [
