@@ -68,7 +68,7 @@ def test_what_the_parent_imports_of_models_and_data_sets_imports_frameworks_in_f
 
 
 def test_only_the_tracker_and_its_calls_import_mlflow() -> None:
-    allowed = ("mlflow_calls", "mlflow_tracker", "mlflow_writes", "one_process_server")
+    allowed = ("mlflow_calls", "mlflow_tracker", "server")
     assert importers_of("mlflow") <= {f"tracking.{name}" for name in allowed}
 
 

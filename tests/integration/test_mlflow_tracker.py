@@ -22,9 +22,8 @@ from tfbench.records.sweep import Variation, list_planned_runs
 from tfbench.report.figures import SETUP_COLORS
 from tfbench.store.store import Store
 from tfbench.tracking import fields
-from tfbench.tracking.mlflow_sweep_view import sweep_view
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.tracking.mlflow_view import OVERVIEW
+from tfbench.tracking.mlflow_view import OVERVIEW, sweep_view
 from tfbench.tracking.tracker import Curve, SweepFigures, TrackedSweep
 
 if TYPE_CHECKING:

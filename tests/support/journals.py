@@ -37,8 +37,7 @@ def make_database(store: Store) -> None:
 
 @functools.cache
 def _migrated_database() -> bytes:
-    from tfbench.tracking.mlflow_calls import set_up_mlflow
-    from tfbench.tracking.mlflow_writes import make_database
+    from tfbench.tracking.mlflow_calls import make_database, set_up_mlflow
 
     set_up_mlflow()
     with tempfile.TemporaryDirectory() as folder:

@@ -70,7 +70,6 @@ def make_sweep(
     from tfbench.records.sweep import estimate_seconds
     from tfbench.report.formats import format_time
     from tfbench.report.sweep.console import SweepConsole
-    from tfbench.store.briefs import typical_start_seconds
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_standing
 
@@ -89,7 +88,7 @@ def make_sweep(
         made = sweep.make_sweep(planned, maker, console)
     end = made.end
     if not end.results and not end.was_interrupted and not ray and not measuring.as_json:
-        needed = format_time(estimate_seconds(plan, 1, start_seconds=typical_start_seconds(store)), 3)
+        needed = format_time(estimate_seconds(plan, 1), 3)
         click.echo(f"Nothing was measured: a run takes about {needed}. Give a longer --time-budget.", err=True)
         return ExitCode.RUN_FAILED
     if made.view_problem:
@@ -107,10 +106,9 @@ def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: s
     """Shows a plan and how long the runs take that are not made yet, and more lines about it."""
     from tfbench.records.sweep import list_planned_runs
     from tfbench.report.sweep.sweep import plan_lines
-    from tfbench.store.briefs import typical_start_seconds
 
     num_left = len(list_planned_runs(plan)) - num_made
-    lines = plan_lines(plan, num_left, text_width(), typical_start_seconds(measuring.store))
+    lines = plan_lines(plan, num_left, text_width())
     echo_lines([*lines, *more], err=measuring.as_json)
 
 

@@ -71,7 +71,7 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     from tfbench.store.sweep_log import find_sweep, read_sweep
     from tfbench.sweeps.show_in_mlflow import find_shown_sweep
     from tfbench.tracking.address import is_server
-    from tfbench.tracking.mlflow_sweep_view import sweep_view
+    from tfbench.tracking.mlflow_view import sweep_view
     from tfbench.wording import without_secrets
 
     plan, results = read_sweep(store, find_sweep(store, token))

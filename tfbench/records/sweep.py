@@ -31,7 +31,7 @@ SWEEP_TAG, GROUP_TAG, ROUND_TAG, SETUP_TAG = "tfbench.sweep", "tfbench.group", "
 SETTING_TAG = "tfbench.setting"  # the number of the setting
 THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
 AGAIN = "again"  # behind the label of a setup that is held against itself
-_START_SECONDS = 8.0  # of a run before its first step and after its last, where no run here tells better
+_START_SECONDS = 8.0  # of a run before its first step and after its last, until one tells better
 
 Outcome = Literal["FINISHED", "FAILED", "KILLED", "REJECTED", "SKIPPED"]
 
@@ -243,19 +243,16 @@ def format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def estimate_seconds(
-    plan: SweepPlan, num_runs: int, *, run_seconds: float | None = None, start_seconds: float | None = None
-) -> float:
+def estimate_seconds(plan: SweepPlan, num_runs: int, *, run_seconds: float | None = None) -> float:
     """Returns about how long so many runs will take.
 
     Args:
         plan: Of the sweep.
         num_runs: How many.
         run_seconds: What runs of the sweep were seen to take; None: none was made.
-        start_seconds: What earlier runs took beside their steady steps; None: that is not known.
     """
     measured = plan.tables.get("measurement", {}).get("seconds") or 0.0
-    seconds = run_seconds if run_seconds is not None else (start_seconds or _START_SECONDS) + measured
+    seconds = run_seconds if run_seconds is not None else _START_SECONDS + measured
     return num_runs * seconds
 
 

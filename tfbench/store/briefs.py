@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import statistics
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -16,10 +15,6 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.records.whole_files import write_whole
 from tfbench.schema import read_as, to_plain
 from tfbench.store.store import Store
-
-# What a run takes beside its steady steps, in a sweep; its checks are made in the first round alone.
-_OF_START = ("startup", "data", "model", "replica_check", "first_step", "warmup", "teardown")
-_NUM_STARTS = 8  # newest runs that tell what the next one's start takes
 
 
 class Briefs(NamedTuple):
@@ -59,22 +54,6 @@ def read_briefs(store: Store, run_ids: Iterable[str]) -> Briefs:
         else:
             briefs.found.extend([brief] if brief else [])
     return briefs
-
-
-def typical_start_seconds(store: Store) -> float | None:
-    """Returns what the newest runs took beside their steady steps, as the median; None: none of them tells."""
-    newest: list[tuple[float, Path]] = []
-    for path in store.journals.glob("*.brief.json"):
-        with contextlib.suppress(OSError):
-            newest.append((path.stat().st_mtime, path))
-    found = []
-    for _, path in sorted(newest, reverse=True)[:_NUM_STARTS]:
-        with contextlib.suppress(OSError, ValueError):
-            brief = read_as(RunBrief, read_at_once(path))
-            entries = [brief.metrics.get(f"breakdown/{name}_seconds") for name in _OF_START]
-            if brief.speed and entries[0] is not None:
-                found.append(sum(entry or 0.0 for entry in entries))
-    return statistics.median(found) if found else None
 
 
 def _read_brief(journal_path: Path) -> RunBrief | None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
 from tfbench.records import worker_journals
-from tfbench.records.journal import files_folder
 from tfbench.records.json_lines import parse
 from tfbench.records.plain_files import open_at_once
 from tfbench.store import tracking_state
@@ -21,10 +20,8 @@ from tfbench.wording import command_line
 DEFAULT_EXPERIMENT = "tfbench"
 MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
 SHOWN_CANDIDATES = 8
-_STATE_ENDING, _LOCK_ENDING = "tracked.json", "lock"
-_LEFTOVER = re.compile(
-    r"(.+?)\.(reserve|lock|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part|\w+\.work)"
-)
+_STATE_ENDING, _LOCK_ENDING = ".tracked.json", ".lock"
+_PASSING = (".reserve", _LOCK_ENDING, _STATE_ENDING, ".part", ".work")  # of what is beside a journal
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,10 +107,9 @@ class Store:
 
     def discard(self, run_id: str) -> None:
         """Removes what a run left in the store, and the folders that are empty then."""
-        path = self.journal_path(run_id)
         with contextlib.suppress(NotADirectoryError):
-            for leftover in (*self._files_of(run_id), files_folder(path)):
-                self._remove(leftover)
+            for leftover in self.journals.glob(f"{run_id}.*"):
+                _remove(leftover)
         self._remove_empty_folders()
 
     def read_state(self, run_id: str) -> TrackingState | None:
@@ -194,25 +190,23 @@ class Store:
 
     def runs_with_leftovers(self) -> set[str]:
         """Returns the ids of runs that have space set aside, or something half written; they may be under way."""
-        return {match[1] for _, match in self._leftovers() if match[2] != _STATE_ENDING}
+        return {_run_of(path) for path in self._leftovers() if not path.name.endswith(_STATE_ENDING)}
 
     def remove_leftovers(self, dead_run_ids: set[str]) -> None:
         """Removes space that runs set aside and what they left half written, where a run is over or has no journal."""
         leftovers, folders = self._leftovers(), list(self.journals.glob("*.files"))
         known = set(self.run_ids())  # later: a run has its journal before all else but its lock
-        for path, match in leftovers:
-            is_known, is_dead = match[1] in known, match[1] in dead_run_ids
-            if (is_dead and match[2] != _STATE_ENDING) or (not is_known and match[2] != _LOCK_ENDING):
-                self._remove(path)
+        for path in leftovers:
+            is_known, is_dead = _run_of(path) in known, _run_of(path) in dead_run_ids
+            if (is_dead and not path.name.endswith(_STATE_ENDING)) or (not is_known and path.suffix != _LOCK_ENDING):
+                _remove(path)
         for folder in folders:
             if folder.stem not in known:
-                if not any(
-                    folder.glob(f"{worker_journals.FOLDER}/*.jsonl")
-                ):  # of a run that another machine's store has
-                    self._remove(folder)
+                if not any(folder.glob(f"{worker_journals.FOLDER}/*.jsonl")):  # of a run that another store has
+                    _remove(folder)
             elif folder.stem in dead_run_ids:  # half-written checkpoints and models
-                for part in (*folder.glob("*.part"), *folder.glob("checkpoints/*.part")):
-                    self._remove(part)
+                for part in list(folder.rglob("*.part")):
+                    _remove(part)
 
     def lock(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Holds one of the store's locks; another process waits for it, and a killed one gives it back.
@@ -222,17 +216,11 @@ class Store:
         """
         return locked(self.root / f".{name}.lock")
 
-    def _files_of(self, run_id: str) -> tuple[Path, ...]:
-        path = self.journal_path(run_id)
-        endings = (".reserve", ".brief.json", f".{_LOCK_ENDING}")
-        return path, *(path.with_suffix(ending) for ending in endings), self._state_path(run_id)
-
-    def _leftovers(self) -> list[tuple[Path, re.Match[str]]]:
-        paths = list(self.journals.glob("*"))
-        return [(path, match) for path in paths if (match := _LEFTOVER.fullmatch(path.name))]
+    def _leftovers(self) -> list[Path]:
+        return [path for path in self.journals.glob("*") if path.name.endswith(_PASSING)]
 
     def _state_path(self, run_id: str) -> Path:
-        return self.journal_path(run_id).with_suffix(".tracked.json")
+        return self.journal_path(run_id).with_suffix(_STATE_ENDING)
 
     def _read_head(self, run_id: str) -> RunHead | None:
         try:
@@ -250,23 +238,21 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TrackingError):
             return None
 
-    def owns(self, path: Path) -> bool:
-        """Says whether a file lies in this folder, wherever links lead; what does not is neither removed nor moved."""
-        return path.parent.resolve().is_relative_to(self.root.resolve())
-
-    def _remove(self, path: Path) -> None:
-        """Removes a file, a folder, or a link itself; nothing to which a link leads out of the store."""
-        if not self.owns(path):
-            return
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
     def _remove_empty_folders(self) -> None:
         for folder in (self.journals, self.root):
             with contextlib.suppress(OSError):  # not empty, or not there
                 folder.rmdir()
+
+
+def _run_of(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _is_meant(head: RunHead, token: str) -> bool:

@@ -31,7 +31,6 @@ from tfbench.runs.requests import new_request
 from tfbench.runs.run import Run, RunLimits
 from tfbench.runs.run_maker import RunMaker
 from tfbench.runs.series import SeriesRun, make_runs
-from tfbench.store.briefs import typical_start_seconds
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log, read_sweep, reopened_log
 from tfbench.store.tracking_state import TrackingState
@@ -177,7 +176,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
         (list_planned_runs(plan) if of is None else of),
         PlannedRun(0, 0, 0, 0),
     )  # the latter is under way
-    known, start_seconds = find_standing(plan, log.results, maker.store), typical_start_seconds(maker.store)
+    known = find_standing(plan, log.results, maker.store)
 
     def find_left() -> list[PlannedRun]:
         return [one for one in planned_runs if one.number not in known]
@@ -195,9 +194,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 observer.extend(log.plan)
                 planned_runs = list_planned_runs(log.plan)
                 left = find_left()
-            seconds = estimate_seconds(
-                plan, 1, run_seconds=_typical_seconds(known.values()), start_seconds=start_seconds
-            )
+            seconds = estimate_seconds(plan, 1, run_seconds=_typical_seconds(known.values()))
             is_late = plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds
             if not left or is_late:
                 return None

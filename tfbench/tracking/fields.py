@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,8 +45,6 @@ _NO_PARAMS = (
     "sweep.",
 )
 _STRATEGIES = ("default", "one_device", "mirrored")
-_JAX_STRATEGIES = ("mirrored", "model", "hybrid")
-_BACKEND_COLORS = {"jax": (8, 7), "torch": (6, 5)}  # on a CPU and on a GPU, as far as can be from TensorFlow's there
 
 
 def params(result: RunResult) -> dict[str, str]:
@@ -166,15 +165,15 @@ def data_source(result: RunResult) -> str:
 
 
 def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
-    """Returns the colour of a setup in MLflow's tables and charts; a sweep sees to it that its setups differ."""
-    has_gpu = any(device.startswith("gpu") for device in devices)
-    if backend == "jax" and strategy in _JAX_STRATEGIES:
-        return SETUP_COLORS[(2 * _JAX_STRATEGIES.index(strategy) + len(devices).bit_length()) % 7]
-    if backend in _BACKEND_COLORS:  # of one device each
-        return SETUP_COLORS[_BACKEND_COLORS[backend][has_gpu]]
-    if strategy not in _STRATEGIES or len(devices) > 2:
-        return SETUP_COLORS[min(4 + len(devices).bit_length(), 8)]
-    return SETUP_COLORS[2 * _STRATEGIES.index(strategy) + has_gpu]
+    """Returns the colour of a setup in MLflow's tables and charts; a sweep sees to it that its setups differ.
+
+    The usual setups of TensorFlow have one each, all others share the rest.
+    """
+    if backend == "tensorflow" and strategy in _STRATEGIES and len(devices) <= 2:
+        has_gpu = any(device.startswith("gpu") for device in devices)
+        return SETUP_COLORS[2 * _STRATEGIES.index(strategy) + has_gpu]
+    rest = SETUP_COLORS[2 * len(_STRATEGIES) :]
+    return rest[zlib.crc32(label_setup(strategy, devices, backend).encode()) % len(rest)]
 
 
 def describe(result: RunResult, summary: Summary) -> str:

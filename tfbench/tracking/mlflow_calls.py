@@ -1,17 +1,29 @@
 """Calls of MLflow: quiet, bounded where a server does not answer, and with errors that say how to go on."""
 
 import contextlib
+import functools
 import json
 import logging
 import os
 import sqlite3
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tfbench.errors import TrackingError
 from tfbench.machine.lean_import import import_without
+from tfbench.records.run import RunResult
+from tfbench.tracking import database
+from tfbench.tracking.address import database_of
 from tfbench.wording import cut, without_secrets
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment, Metric, Run
+
+    from tfbench.tracking.mlflow_view import View
 
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -21,8 +33,10 @@ _SETTINGS = {
 # MLflow's own values let a call to a server that is down last four minutes. The first retry comes without a pause.
 _RETRIES, _TIMEOUT = "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"
 DEFAULT_PATIENCE_SECONDS = 20.0
-_PATIENT_DRIVERS = ("psycopg", "psycopg2", "mysqldb", "pymysql")  # of databases, which call their patience alike
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
+MAX_METRICS = 800  # of a call, which takes 1000 values with its params and tags
+RUN_TAG = "tfbench.run_id"
+MAX_TWINS = 10  # of a run, that are looked for
 
 
 def set_up_mlflow(patience_seconds: float | None = None, left_out: Iterable[str] = ()) -> None:
@@ -80,31 +94,6 @@ def explained(uri: str, remedy: str) -> Iterator[None]:
         raise _explain(error, uri, remedy) from _shown_cause(error)
 
 
-def require_database_server(uri: str) -> None:
-    """Connects to a database that is no file: MLflow would try for a minute, whatever is wrong.
-
-    Raises:
-        TrackingError: Its driver is not installed.
-        sqlalchemy.exc.SQLAlchemyError: It does not let anybody in.
-    """
-    from sqlalchemy import create_engine, make_url
-
-    url = make_url(uri)
-    seconds = max(2, int(find_patience()))  # less than two is none, to PostgreSQL
-    arguments = {"connect_timeout": seconds} if url.get_driver_name() in _PATIENT_DRIVERS else {}
-    try:
-        engine = create_engine(url, connect_args=arguments)
-    except ModuleNotFoundError as error:
-        raise TrackingError(
-            f"MLflow at {without_secrets(uri)}: the driver {error.name} is not installed. Install it; psycopg2-binary, "
-            "for one, is that of an address that begins with postgresql+psycopg2://."
-        ) from error
-    try:
-        engine.connect().close()
-    finally:
-        engine.dispose()
-
-
 @contextlib.contextmanager
 def unrepeated() -> Iterator[None]:
     """Has MLflow ask a server once: what is repeated after a lost answer is done twice."""
@@ -125,3 +114,116 @@ def _shown_cause(error: Exception) -> Exception | None:
     """Returns what a traceback may show of an error of MLflow, which has the server's whole address in some of them."""
     text = "".join(traceback.format_exception(error))
     return error if without_secrets(text) == text else None
+
+
+def search_run(client: "MlflowClient", experiment_id: str, run_id: str) -> "Run | None":
+    """Finds a run by its tag; of several, which calls made whose answers came too late, the fullest.
+
+    What is empty beside it is deleted, where the user may do that. One that its user deleted counts where
+    no other is there.
+    """
+    from mlflow.entities import ViewType
+    from mlflow.exceptions import MlflowException
+
+    found = client.search_runs([experiment_id], f"tags.`{RUN_TAG}` = '{run_id}'", ViewType.ALL, MAX_TWINS)
+    found = sorted(found, key=lambda run: (run.info.lifecycle_stage == "deleted", not run.data.params, run.info.run_id))
+    for run in found[1:]:
+        if run.info.lifecycle_stage == "active" and not run.data.params:
+            with contextlib.suppress(MlflowException):  # its user may not delete runs
+                client.delete_run(run.info.run_id)
+    return found[0] if found else None
+
+
+def create_run(
+    client: "MlflowClient",
+    find: "Callable[[], Run | None]",
+    experiment_id: str,
+    start_time: int,
+    tags: Mapping[str, str],
+    run_name: str,
+) -> "Run":
+    """Makes a run, and none beside it where the answer to the first call was lost.
+
+    Args:
+        client: Of a server or a database.
+        find: Looks for the run that is to be made.
+        experiment_id: As of MLflow's `create_run`, and so for what follows.
+        start_time: Milliseconds since 1970.
+        tags: By which it can be found.
+        run_name: Of the run.
+
+    Raises:
+        mlflow.exceptions.MlflowException: It could not be made.
+    """
+    from mlflow.exceptions import MlflowException
+
+    make = functools.partial(client.create_run, experiment_id, start_time, dict(tags), run_name)
+    if database_of(client.tracking_uri):  # a file, whose answers are not lost
+        return make()
+    try:
+        with unrepeated():
+            return make()
+    except MlflowException:
+        if found := find():
+            return found
+    with unrepeated():
+        return make()
+
+
+def log_whole(
+    client: "MlflowClient",
+    run_id: str,
+    *,
+    metrics: "Sequence[Metric]" = (),
+    params: Mapping[str, str] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> None:
+    """Logs all of it, in as many calls as it takes."""
+    from mlflow.entities import Param, RunTag
+
+    first_params = [Param(key, value) for key, value in (params or {}).items()]
+    first_tags = [RunTag(key, value) for key, value in (tags or {}).items()]
+    for start in range(0, max(1, len(metrics)), MAX_METRICS):
+        some = metrics[start : start + MAX_METRICS]
+        client.log_batch(run_id, some, first_params, first_tags, synchronous=True)
+        first_params, first_tags = [], []
+
+
+def metrics_at(values: Mapping[str, float], *, timestamp: int, step: int = 0) -> "list[Metric]":
+    """Times come from the run, never from the clock: MLflow passes over what it has with the same time and value."""
+    from mlflow.entities import Metric
+
+    return [Metric(name, value, timestamp, step) for name, value in values.items()]
+
+
+def write_view(client: "MlflowClient", experiment: "Experiment", view: "View") -> None:
+    """Leaves a view in an experiment, if it is not there."""
+    from mlflow.exceptions import MlflowException
+
+    key, value = view.tag
+    if experiment.tags.get(key) != value:
+        try:
+            client.set_experiment_tag(experiment.experiment_id, key, value)
+        except MlflowException:  # two processes that set it at once: the slower one is rejected
+            if client.get_experiment(experiment.experiment_id).tags.get(key) != value:
+                raise
+
+
+def make_database(path: Path) -> None:
+    """Makes a migrated, empty database for a store, unless another process was faster."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    make_store: Any = SqlAlchemyStore  # has no types
+    artifacts = path.parent / "artifacts"
+    database.create(path, artifacts, lambda part: make_store(f"sqlite:///{part}", artifacts.as_uri()).engine.dispose())
+
+
+def end_of(result: RunResult) -> float:
+    """Returns when a run ended, in seconds since 1970; of one that was cut off, when its last epoch did."""
+    last = result.epochs[-1].finished_at if result.epochs else result.request.created
+    return result.ended_at if result.ended_at is not None else last
+
+
+def milliseconds(seconds: float) -> int:
+    """Returns a time as MLflow has it."""
+    return round(seconds * 1000)

@@ -11,9 +11,8 @@ from tfbench.report.figures import SETUP_COLORS
 from tfbench.report.formats import format_speed
 from tfbench.schema import to_plain
 from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS
-from tfbench.tracking.mlflow_sweep_view import param_of, search_filter, sweep_view
-from tfbench.tracking.mlflow_view import RESULT_TAG
-from tfbench.tracking.mlflow_writes import create_run, log_whole, metrics_at, milliseconds, write_view
+from tfbench.tracking.mlflow_calls import create_run, log_whole, metrics_at, milliseconds, write_view
+from tfbench.tracking.mlflow_view import RESULT_TAG, param_of, search_filter, sweep_view
 from tfbench.tracking.tracker import Curve, SweepFigures
 from tfbench.wording import cut, markdown_text
 

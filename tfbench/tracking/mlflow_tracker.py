@@ -1,14 +1,20 @@
-"""Tracks runs in MLflow, which is imported only when something is to be tracked."""
+"""`python -m tfbench.tracking.mlflow_tracker`: brings MLflow up to journals of runs when it is asked to.
+
+It is asked by a `tfbench.tracking.tracker.Tracker`, over a socket that it inherits, and ends with it.
+"""
 
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.errors import TrackingError
+from tfbench.errors import TfbenchError, TrackingError
 from tfbench.records.journal import Replay, read_run, work_folder
 from tfbench.records.json_lines import Follower
 from tfbench.records.run import RunResult, Summary, TrackedRun
@@ -16,20 +22,21 @@ from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database, fields, mlflow_sweep
-from tfbench.tracking.address import database_of, is_database_server, require_address
-from tfbench.tracking.mlflow_calls import explained, require_database_server, set_up_mlflow
-from tfbench.tracking.mlflow_view import OVERVIEW
-from tfbench.tracking.mlflow_writes import (
+from tfbench.tracking.address import database_of, require_address
+from tfbench.tracking.mlflow_calls import (
     RUN_TAG,
     create_run,
     end_of,
+    explained,
     log_whole,
     make_database,
     metrics_at,
     milliseconds,
     search_run,
+    set_up_mlflow,
     write_view,
 )
+from tfbench.tracking.mlflow_view import OVERVIEW
 from tfbench.tracking.run_files import write_files
 from tfbench.tracking.tracker import SweepFigures, TrackedSweep, describe_recovery
 from tfbench.wording import without_secrets
@@ -170,8 +177,6 @@ class MlflowTracker:
                 database.check(self._database)
                 if self._database == self._store.database.absolute():
                     database.relocate(self._database, self._store.artifacts)
-            elif is_database_server(self._uri):
-                require_database_server(self._uri)
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
         return self._client
 
@@ -243,10 +248,10 @@ class MlflowTracker:
             client = self._connected()
             experiment = self._find_experiment()
             if experiment is None:
-                here = self._database.parent / "artifacts" if self._database else self._store.artifacts.absolute()
-                is_direct = self._database or is_database_server(self._uri)  # a server has a place for files
+                # A server has a place of its own.
+                here = (self._database.parent / "artifacts").as_uri() if self._database else None
                 try:
-                    client.create_experiment(self._experiment, artifact_location=here.as_uri() if is_direct else None)
+                    client.create_experiment(self._experiment, artifact_location=here)
                 except MlflowException as error:
                     if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                         raise
@@ -275,3 +280,30 @@ class MlflowTracker:
             set_up_mlflow()
             self._on_ask(more)
             yield
+
+
+def main() -> None:
+    """Imports MLflow, and answers what is asked until the other end of the socket is closed."""
+    with contextlib.suppress(EOFError, OSError), Connection(int(sys.argv[1])) as connection:
+        uri, experiment, root, patience_seconds = connection.recv()
+        # MLflow imports pandas for data sets that nobody logs here; a plugin of a user's, for a server, could want it.
+        with contextlib.suppress(ImportError):  # which is said once MLflow is asked
+            set_up_mlflow(patience_seconds, left_out=["pandas"] if database_of(uri) else [])
+        tracker = MlflowTracker(uri, experiment, Store(root), on_ask=lambda more: connection.send(("asks", more)))
+        while True:
+            method, arguments, named = connection.recv()
+            connection.send(_answer(getattr(tracker, method), arguments, named))
+
+
+def _answer(asked: Callable[..., Any], arguments: Iterable[Any], named: Mapping[str, Any]) -> tuple[str, Any]:
+    """Returns "return" or "raise", and what."""
+    try:
+        return "return", asked(*arguments, **named)
+    except (TfbenchError, OSError) as error:
+        return "raise", error
+    except Exception as error:  # a bug, whose place is here
+        return "raise", RuntimeError(without_secrets(f"{error}\n\nIn MLflow's process:\n{traceback.format_exc()}"))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,15 @@ import dataclasses
 import json
 import math
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tfbench.metrics import CURVE_METRICS, curve_metric
+from tfbench.recipe.value_types import THREADS
+from tfbench.records.sweep import BATCH_KEY, ROUND_TAG, SWEEP_TAG, SweepPlan
+
+if TYPE_CHECKING:
+    from tfbench.tracking.tracker import Curve
 
 MAX_TAG_CHARACTERS = 20_000  # of an experiment
 MADE_AT = 1_767_225_600_000  # 2026-01-01, ms: constant, so that two processes write the same tag
@@ -111,19 +118,9 @@ class View:
         return [(wide, self.wide_charts), (rest, self.charts)]
 
 
-def metric_axis(name: str) -> dict[str, str]:
-    """Returns an axis of a scatter or contour chart that shows a metric."""
-    return {"key": name, "type": "METRIC"}
-
-
-def param_axis(name: str) -> dict[str, str]:
-    """Returns an axis of a scatter chart that shows a param."""
-    return {"key": name, "type": "PARAM"}
-
-
-def scatter(x: Mapping[str, str], y: Mapping[str, str]) -> Chart:
-    """Returns a chart of a point a run. It has no logarithmic axes: logarithms are logged, too."""
-    return {"type": "SCATTER", "xaxis": dict(x), "yaxis": dict(y)}
+def scatter(x: str, y: str) -> Chart:
+    """Returns a chart of a point a run over two metrics. It has no logarithmic axes: logarithms are logged, too."""
+    return {"type": "SCATTER", "xaxis": {"key": x, "type": "METRIC"}, "yaxis": {"key": y, "type": "METRIC"}}
 
 
 def bars(metric: str) -> Chart:
@@ -179,11 +176,59 @@ OVERVIEW = View(
     ),
     search="tags.`tfbench.run_id` LIKE '%'",  # not setups of sweeps, which have none of this
     charts=(
-        scatter(metric_axis(NUM_PARAMETERS), metric_axis(LOG_SPEED)),
-        scatter(metric_axis(BATCH_SIZE), metric_axis(LOG_SPEED)),
+        scatter(NUM_PARAMETERS, LOG_SPEED),
+        scatter(BATCH_SIZE, LOG_SPEED),
         bars(SPEED),
         line("by_epoch/samples_per_second", scale="log"),
         line("val_accuracy"),
         parallel(("model.name", "setup", "global_batch_size"), ("num_parameters", SPEED, "val_accuracy")),
     ),
 )
+
+
+def search_filter(sweep_id: str) -> str:
+    """Returns what MLflow's search finds the runs of a sweep by."""
+    return f"tags.`{SWEEP_TAG}` = '{sweep_id}'"
+
+
+def sweep_view(plan: SweepPlan, curves: "Sequence[Curve]" = ()) -> View:
+    """Returns the view of a sweep, its runs alone; its address needs the plan alone."""
+    keys = [variation.key for variation in plan.variations if len(variation.values) > 1]
+    params = [*(["setup"] if len(plan.setups) > 1 else []), *map(param_of, keys)]
+    charts = [bars(SPEED), parallel(params, [SPEED])]
+    if not any(plan.tables.get("measurement", {}).get(name) for name in ("seconds", "steps")):
+        charts += [line(name, over="by_epoch/elapsed_seconds") for name in ("val_accuracy", "val_loss")]
+    return View(
+        key=f"tfbench-sweep-{plan.sweep_id}",
+        name=f"Sweep {plan.sweep_id} of {plan.recipe_name}",
+        search=search_filter(plan.sweep_id),
+        columns=(  # which runs and setups have alike
+            "params.`setup`",
+            *(f"params.`{param_of(key)}`" for key in keys),
+            f"tags.`{ROUND_TAG}`",
+            f"tags.`{RESULT_TAG}`",
+        ),
+        wide_charts=_curve_charts(curves),
+        charts=charts,
+        is_nested=bool(curves),
+        made_at=round(plan.created * 1000),
+    )
+
+
+def param_of(key: str) -> str:
+    """Returns under which name MLflow has a key of a recipe."""
+    return {THREADS: "training.intra_op_threads", BATCH_KEY: "global_batch_size"}.get(key, key)
+
+
+def _curve_charts(curves: "Sequence[Curve]") -> list[Chart]:
+    """Returns what answers first: the means of each setup, and the ratios with their intervals where one is conclusive.
+
+    They are lines over what was varied, or bars where nothing was.
+    """
+    points = [(curve.over, point) for curve in curves for point in curve.points.values()]
+    found = {name: curve_metric(name, points[0][0]) for name in CURVE_METRICS if any(name in one for _, one in points)}
+    ratios = [tracked for name, tracked in found.items() if name != SPEED]
+    groups = [group for group in ([found[SPEED]] if SPEED in found else [], ratios) if group]
+    if all(len(curve.points) == 1 for curve in curves):
+        return [bars(name) for group in groups for name in group]
+    return [curve_chart(*group) for group in groups]

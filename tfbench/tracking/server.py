@@ -1,17 +1,24 @@
-"""MLflow's server, started for a user interface and ended with everything that it started."""
+"""MLflow's server, started for a user interface and ended with everything that it started.
+
+`python -m tfbench.tracking.server` is MLflow's command line, whose server imports MLflow once. `mlflow server` looks at
+the database, and starts uvicorn in another process, which imports all of MLflow again: half of the time until it
+answers, and of its memory.
+"""
 
 import contextlib
 import errno
 import ipaddress
+import os
 import socket
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tfbench.errors import TrackingError
 from tfbench.machine import children
@@ -30,7 +37,9 @@ START_SECONDS = 300.0  # the first start after an installation reads hundreds of
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.2
 LOG_LINES = 8
-_PROGRAM = "tfbench.tracking.one_process_server"
+_PROGRAM = "tfbench.tracking.server"
+_GRACE_SECONDS = 3  # for requests under way, once it is to end: uvicorn would wait for the slowest of them
+_UVICORN = [sys.executable, "-m", "uvicorn"]
 
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -173,3 +182,35 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             relative.kill()
     process.wait()
+
+
+def main() -> None:
+    """Runs MLflow's command line with the arguments of this process."""
+    import mlflow.server
+    from mlflow.cli import cli
+
+    start = getattr(mlflow.server, "_exec_cmd", None)  # without it MLflow starts uvicorn in a way that is left to it
+
+    def start_here(command: list[str], *, extra_env: Mapping[str, str], **options: Any) -> Any:
+        if start and command[: len(_UVICORN)] != _UVICORN:
+            return start(command, extra_env=extra_env, **options)
+        _serve(command[len(_UVICORN) :], extra_env)
+
+    mlflow.server._exec_cmd = start_here
+    cli.main(prog_name="mlflow")
+
+
+def _serve(arguments: list[str], settings: Mapping[str, str]) -> NoReturn:
+    """Does what `python -m uvicorn` would do in a process with these environment variables, and ends this one."""
+    os.environ.update(settings)
+    # They look at the environment where they are imported, and decide there who is let in.
+    for name in [name for name in sys.modules if name == "mlflow.server" or name.startswith("mlflow.server.")]:
+        del sys.modules[name]
+    import uvicorn
+
+    limits = ["--timeout-graceful-shutdown", str(_GRACE_SECONDS)]
+    sys.exit(uvicorn.main([*arguments, *limits], prog_name="uvicorn"))
+
+
+if __name__ == "__main__":
+    main()

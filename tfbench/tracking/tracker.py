@@ -15,7 +15,7 @@ from tfbench.machine import children
 from tfbench.records.run import TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
-from tfbench.tracking.address import is_elsewhere, require_address
+from tfbench.tracking.address import is_server, require_address
 from tfbench.tracking.mlflow_calls import find_patience
 from tfbench.wording import without_secrets
 
@@ -24,6 +24,7 @@ REST_SECONDS = 300.0  # after a server was silent, until it is asked again
 STOP_SECONDS = 20.0  # for the process to leave: on a busy machine it takes seconds
 _POLL_SECONDS = 0.2
 _STDERR = 2
+_PROGRAM = "tfbench.tracking.mlflow_tracker"
 _MARGIN = 1.25  # MLflow's own patience ends first, and knows more of what is wrong
 _SILENT_SHARE = 0.9  # of the patience: a driver's clock may be coarse
 
@@ -90,7 +91,7 @@ class Tracker:
         self._place = (tracking_uri, experiment, store.root, patience_seconds)
         self._shown = without_secrets(tracking_uri)
         self._recover = describe_recovery(tracking_uri, store)
-        self._patience = find_patience(patience_seconds) if is_elsewhere(tracking_uri) else None
+        self._patience = find_patience(patience_seconds) if is_server(tracking_uri) else None
         self._tell = tell
         self._child: _Child | None = None
         self._silence: tuple[float, SilentServerError] | None = None  # until when the server is not asked, and why
@@ -220,7 +221,9 @@ class _Child:
         self.connection, its_own = multiprocessing.Pipe()
         with its_own:
             number = its_own.fileno()
-            self.process = children.start("tfbench.tracking.follow", [str(number)], output=_STDERR, pass_fds=[number])
+            self.process = children.start(
+                "tfbench.tracking.mlflow_tracker", [str(number)], output=_STDERR, pass_fds=[number]
+            )
         self.connection.send(place)
 
     def end(self) -> int:

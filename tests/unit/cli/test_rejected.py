@@ -77,7 +77,7 @@ REJECTED = {
     "run mine.toml --set training.epochs=[": "--set training.epochs=[: the value is not valid TOML",
     "run mine.toml --data-dir ~nobody-of-that-name/x": "no such home directory",
     "run mine.toml --store 'what?'": "'?'",
-    "run mine.toml --tracking-uri foo://host": "tracking URI foo://host",
+    "run mine.toml --tracking-uri foo://host": "tracking URI of foo",
     "run mine.toml --until-precise 200%": "more than 0 and at most 0.99, such as 2% or 0.02. Received: 200%",
     "run mine.toml --until-precise much": "Received: much",
     "run mine.toml --until-precise 2% --repeats 2": "--repeats: must be 3 or more with --until-precise. Received: 2.",

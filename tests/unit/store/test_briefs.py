@@ -1,4 +1,3 @@
-import dataclasses
 import json
 
 import pytest
@@ -7,9 +6,8 @@ from builders import build_environment, build_recipe, build_request, build_resul
 from journals import build_sized_result, write_journal
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.machine import BreakdownRecord
 from tfbench.schema import to_plain
-from tfbench.store.briefs import brief_path, read_briefs, typical_start_seconds
+from tfbench.store.briefs import brief_path, read_briefs
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
 
@@ -37,19 +35,6 @@ def test_a_brief_tells_when_the_target_was_reached() -> None:
     result = build_result(request=build_request(recipe=recipe))
     brief = make_brief(result, summarize_run(result), journal_bytes=7)
     assert (brief.target_accuracy, brief.seconds_to_accuracy) == (0.75, 10.0)  # from the request on
-
-
-def test_what_a_start_takes_is_the_median_of_what_earlier_runs_took(store: Store) -> None:
-    assert typical_start_seconds(store) is None
-    for number, seconds in enumerate((3.0, 20.0, 4.0)):
-        result = build_sized_result(number)
-        entries = {"startup": seconds, "first_step": 1.0, "steady": 100.0, "checks": 50.0}
-        write_journal(
-            store, dataclasses.replace(result, breakdown=BreakdownRecord(entries=entries, elapsed_seconds=200.0))
-        )
-    assert typical_start_seconds(store) is None  # of none is there a brief
-    read_briefs(store, store.run_ids())
-    assert typical_start_seconds(store) == pytest.approx(5.0, abs=0.5)
 
 
 def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store) -> None:

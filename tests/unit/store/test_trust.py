@@ -10,7 +10,6 @@ from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench.cli import _store
 from tfbench.errors import TrackingError
-from tfbench.records.journal import files_folder
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.store.tracking_state import TrackingState
@@ -46,29 +45,6 @@ def test_the_store_s_own_folder_may_be_a_link(store: Store, tmp_path: Path, tfbe
     (tmp_path / "link").symlink_to(store.root.absolute())
     assert Store(tmp_path / "link").journal_path(RUN).is_file()
     assert tfbench("export", RUN, "--store", str(tmp_path / "link")).exit_code == 0
-
-
-def test_removing_leftovers_removes_nothing_through_a_link(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "downloads").mkdir()
-    (tmp_path / "downloads" / "film.part").touch()
-    folder = files_folder(store.journal_path(RUN))
-    folder.mkdir()
-    (folder / "checkpoints").symlink_to(tmp_path / "downloads")
-    (store.journals / "gone.files").symlink_to(tmp_path / "downloads")
-    (store.journals / f"{RUN}.tracked.json.a1b2c3d4.part").mkdir()
-    store.remove_leftovers({RUN})
-    assert (tmp_path / "downloads" / "film.part").exists()
-    assert sorted(path.name for path in store.journals.iterdir()) == [f"{RUN}.files", f"{RUN}.jsonl"]
-
-
-def test_nothing_is_removed_in_a_folder_that_a_link_stands_for(store: Store, tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    store.journals.rename(mine)
-    store.journals.symlink_to(mine)
-    (mine / "x.reserve").touch()
-    store.discard(RUN)
-    store.remove_leftovers(set())
-    assert sorted(path.name for path in mine.iterdir()) == [f"{RUN}.jsonl", "x.reserve"]
 
 
 SERVER = "https://mlflow.evil.example"

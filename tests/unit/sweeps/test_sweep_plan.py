@@ -187,8 +187,7 @@ def test_a_backend_without_strategies_has_a_processor_and_a_gpu_to_compare() -> 
 def test_the_estimate_is_what_runs_were_seen_to_take() -> None:
     plan = build_limited_plan(5.0)
     assert estimate_seconds(plan, 8) == 8 * 13.0
-    assert estimate_seconds(plan, 8, start_seconds=20.0) == 8 * 25.0
-    assert estimate_seconds(plan, 8, run_seconds=2.0, start_seconds=20.0) == 16.0
+    assert estimate_seconds(plan, 8, run_seconds=2.0) == 16.0
 
 
 @pytest.mark.parametrize(

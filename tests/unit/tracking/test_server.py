@@ -3,7 +3,7 @@ import errno
 import pytest
 
 from tfbench.errors import TrackingError
-from tfbench.tracking import one_process_server, server
+from tfbench.tracking import server
 
 
 @pytest.mark.parametrize("host", ["", "\u00e9..\u00fc", "x" * 300, "a\0b", "203.0.113.9", "::1"])
@@ -36,5 +36,5 @@ def test_the_server_does_not_wait_for_requests_under_way_when_it_is_to_end(monke
     given: list[str] = []
     monkeypatch.setattr(uvicorn, "main", lambda arguments, **_: given.extend(arguments))
     with pytest.raises(SystemExit):
-        one_process_server._serve(["app"], {})
+        server._serve(["app"], {})
     assert given == ["app", "--timeout-graceful-shutdown", "3"]

@@ -22,7 +22,7 @@ from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import tracker as tracker_module
 from tfbench.tracking.tracker import REST_SECONDS, SilentServerError, Tracker
 
-URI = "postgresql://tracking:secret@127.0.0.1:9/runs"
+URI = "http://tracking:secret@127.0.0.1:9/runs"
 
 
 class SilentChildren:
@@ -69,7 +69,7 @@ def test_a_server_that_is_silent_is_waited_for_with_a_word_and_not_again_at_once
     children.answers_after = 10.0
     for _ in range(3):
         tracker.prepare()
-    assert told == ["waiting for MLflow at postgresql://tracking:***@127.0.0.1:9/runs (gives up after 20 s)"] * 3
+    assert told == ["waiting for MLflow at http://tracking:***@127.0.0.1:9/runs (gives up after 20 s)"] * 3
 
 
 def test_the_view_of_a_sweep_does_not_wait_for_what_its_last_run_gave_up(

@@ -24,14 +24,13 @@ _JUDGED_ROUNDS = 3  # as `tfbench sweep` makes them unless told otherwise
 _TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
 
 
-def plan_lines(plan: SweepPlan, num_left: int, width: int, start_seconds: float | None = None) -> list[str]:
+def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
     """Returns what is about to be measured, and about how long it will take.
 
     Args:
         plan: Of the sweep.
         num_left: Runs that are to be made.
         width: Characters of a line.
-        start_seconds: As of `estimate_seconds`.
     """
     total = len(list_planned_runs(plan))
     factors = [
@@ -46,7 +45,7 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int, start_seconds: float 
         ("batch", _describe_batch(plan)),
         *(("setup", setup.label) for setup in plan.setups),
         ("runs", f"{' x '.join(factors)} = {count(total, 'run')}{left}"),
-        ("time", f"about {format_guess(estimate_seconds(plan, num_left, start_seconds=start_seconds))}"),
+        ("time", f"about {format_guess(estimate_seconds(plan, num_left))}"),
         ("limits", "; ".join(_list_limits(plan))),
     ]
     is_alone = len(plan.setups) == 1 and num_left == total
