@@ -35,9 +35,10 @@ from footer import describe_machine
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
+from postgres import Postgres  # noqa: E402
 from tracking_truth import build_stores, verify  # noqa: E402
 
-from servers import MlflowServer, Postgres  # noqa: E402
+from servers import MlflowServer  # noqa: E402
 from tfbench.errors import TrackingError  # noqa: E402
 from tfbench.records import events  # noqa: E402
 from tfbench.records.journal import Replay, read_records  # noqa: E402

@@ -30,9 +30,8 @@ from tfbench.records.settings import MachineSettings
 from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.run import Run, RunLimits, list_rows, read_predecessor, read_stored
 from tfbench.runs.run_maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
-from tfbench.store.selection import find_named
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import read_sweep
+from tfbench.store.sweep_log import find_named, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import make_variation, parse_setup
 from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep

@@ -174,17 +174,6 @@ def test_a_curve_whose_answer_is_lost_is_there_once(server: MlflowServer, proxy:
     assert sorted(found) == sorted([(CURVE.name, "FINISHED"), (fields.run_name(result), "FINISHED")])
 
 
-def test_a_server_that_is_down_is_an_error_that_says_how_to_go_on(
-    proxy: LossyProxy, store: Store, capfd: pytest.CaptureFixture[str]
-) -> None:
-    proxy.close()
-    with pytest.raises(TrackingError, match=f"MLflow at {proxy.uri}: "):
-        MlflowTracker(proxy.uri, "down", store).prepare()
-    with pytest.raises(TrackingError, match=f"MLflow at {proxy.uri}: .*`tfbench recover --tracking-uri {proxy.uri} "):
-        track(proxy, store, "down")
-    assert capfd.readouterr() == ("", "")
-
-
 def test_clients_that_begin_at_once_share_an_experiment(
     server: MlflowServer, proxy: LossyProxy, tmp_path: Path
 ) -> None:

@@ -3,8 +3,6 @@
 import contextlib
 import http.server
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,28 +127,3 @@ def test_a_server_that_says_a_little_now_and_then_is_given_up_after_the_whole_ti
         finally:
             over.set()
             server.shutdown()
-
-
-CALL = """
-import sys
-from pathlib import Path
-from tfbench.store.store import Store
-from tfbench.tracking.tracker import Tracker
-
-tracker = Tracker(sys.argv[1], "tfbench", Store(Path("x")), patience_seconds=3600.0)
-answer = tracker.begin("prepare")
-print(tracker._child.process.pid, flush=True)
-while not tracker.has_answered(answer, 1.0):
-    pass
-"""
-
-
-def test_what_is_in_a_call_ends_with_a_command_that_is_killed(silent: socket.socket) -> None:
-    with subprocess.Popen([sys.executable, "-c", CALL, uri_of(silent)], stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
-        child = psutil.Process(int(parent.stdout.readline()))
-        connection, _ = silent.accept()
-        parent.kill()
-    _, alive = psutil.wait_procs([child], timeout=60)
-    connection.close()
-    assert alive == []

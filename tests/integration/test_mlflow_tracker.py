@@ -4,9 +4,8 @@ import logging
 import resource
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from tfbench.records.run import RunExit, RunResult, TrackedRun
 from tfbench.records.sweep import Variation, list_planned_runs
 from tfbench.report.figures import SETUP_COLORS
 from tfbench.store.store import Store
-from tfbench.tracking import fields
+from tfbench.tracking import database, fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW, sweep_view
 from tfbench.tracking.tracker import Curve, SweepFigures, TrackedSweep
@@ -31,23 +30,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 NO_FIGURES = SweepFigures(curves=(), verdict=())
-FINISH = """
-import os, sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from journals import build_sized_result
-from tfbench.errors import TrackingError
-from tfbench.analysis.run.summary import summarize_run
-from tfbench.tracking import database
-from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.store.store import Store
-store = Store(Path({root!r}))
-tracker = MlflowTracker(store.tracking_uri, "tfbench", store)
-{before}
-result = build_sized_result(int(sys.argv[1]))
-tracker.update(result, summarize_run(result))
-tracker.finish(result, Path(sys.argv[2]))
-"""
 
 
 @pytest.fixture
@@ -100,20 +82,6 @@ def count_rows(store: Store) -> dict[str, int]:
     with contextlib.closing(sqlite3.connect(store.database)) as connection:
         tables = ("runs", "metrics", "latest_metrics", "params", "tags", "experiments", "experiment_tags")
         return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
-
-
-def run_script(store: Store, index: int = 0, before: str = "") -> "subprocess.Popen[str]":
-    """Starts a process that tracks one run."""
-    files = store.root.parent / "files"
-    files.mkdir(exist_ok=True)
-    script = FINISH.format(tests=str(Path(__file__).parents[1] / "support"), root=str(store.root), before=before)
-    return subprocess.Popen(
-        [sys.executable, "-c", script, str(index), str(files)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=store.root.parent,
-    )
 
 
 def test_preparing_leaves_nothing_in_the_store(new_store: Store) -> None:
@@ -213,14 +181,6 @@ def test_a_store_that_was_moved_or_copied_finds_its_files_and_writes_new_ones_wh
         assert client_of(moved).get_run(run.run_id).info.artifact_uri.startswith(f"{moved.artifacts.as_uri()}/")
     assert not (store.artifacts / second.run_id).exists()
     assert client_of(moved).get_experiment(elsewhere).artifact_location == "file:///elsewhere/artifacts"
-
-
-def test_a_run_is_found_by_its_tag_when_the_note_of_it_is_lost(store: Store) -> None:
-    result = build_sized_result(0)
-    tracked = finish(store, result)
-    (store.journals / f"{result.request.run_id}.tracked.json").unlink()
-    assert new_tracker(store).update(result, None) == tracked
-    assert len(runs_of(store)) == 1
 
 
 def test_a_deleted_experiment_is_an_error_that_names_the_way_out(store: Store) -> None:
@@ -353,44 +313,6 @@ def test_the_name_of_a_run_of_a_sweep_begins_with_what_tells_it_from_others(stor
     assert fields.params(result)["setup"] == "default cpu:0"
 
 
-@pytest.mark.slow
-def test_processes_bring_the_store_into_being_at_once_after_one_that_was_killed_at_it(new_store: Store) -> None:
-    killed = run_script(new_store, before="database.sqlite3.connect = lambda *_: os.kill(os.getpid(), 9)")
-    killed.communicate(timeout=120)
-    assert (killed.returncode, new_store.database.exists()) == (-9, False)
-    processes = [run_script(new_store, index) for index in range(2)]
-    outcomes = [process.communicate(timeout=300) for process in processes]
-    assert outcomes == [("", "")] * 2  # MLflow says nothing either
-    assert len(runs_of(new_store)) == 2
-    assert count_rows(new_store)["experiments"] == 2
-    assert {path.name for path in new_store.root.parent.iterdir()} == {"mlruns", "files"}
-    assert not list(new_store.root.glob("*.part"))
-    experiment = client_of(new_store).get_experiment_by_name("tfbench")
-    assert experiment is not None
-    assert OVERVIEW.tag in experiment.tags.items()
-    assert experiment.artifact_location == new_store.artifacts.as_uri()
-    assert client_of(new_store).get_experiment("0").artifact_location == new_store.artifacts.as_uri()
-    with contextlib.closing(sqlite3.connect(new_store.database)) as connection:  # readers and writers pass each other
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-
-
-def test_a_view_that_another_process_sets_at_the_same_moment_is_no_error(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
-
-    set_tag = MlflowClient.set_experiment_tag
-
-    def lose_the_race(client: MlflowClient, experiment_id: str, key: str, value: str) -> None:
-        set_tag(client, experiment_id, key, value)
-        raise MlflowException("UNIQUE constraint failed: experiment_tags.key, experiment_tags.experiment_id")
-
-    monkeypatch.setattr(MlflowClient, "set_experiment_tag", lose_the_race)
-    finish(store, build_sized_result(0))
-    assert len(runs_of(store)) == 1
-
-
 def test_a_full_disk_is_one_clear_error(new_store: Store) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, before[1]))
@@ -401,3 +323,23 @@ def test_a_full_disk_is_one_clear_error(new_store: Store) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert str(caught.value).startswith(f"MLflow at {new_store.tracking_uri}: ")
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_database_is_made_once_by_those_that_begin_at_once_and_not_by_halves(new_store: Store) -> None:
+    def fail(part: Path) -> None:
+        part.write_text("half")
+        raise OSError("killed")
+
+    new_store.root.mkdir()
+    for name in ("mlflow.db-wal", "mlflow.db-shm"):  # of a database that was deleted
+        (new_store.root / name).write_bytes(b"x" * 4096)
+    with pytest.raises(OSError, match="killed"):
+        database.create(new_store.database, new_store.artifacts, fail)
+    assert not new_store.database.exists()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(make_database, [new_store] * 3))
+    database.require_whole(new_store.database)
+    assert not list(new_store.root.glob("*.part"))
+    assert client_of(new_store).get_experiment("0").artifact_location == new_store.artifacts.as_uri()
+    with contextlib.closing(sqlite3.connect(new_store.database)) as connection:  # readers and writers pass each other
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)

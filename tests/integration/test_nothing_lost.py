@@ -2,7 +2,6 @@ import contextlib
 import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,19 +177,6 @@ def test_a_database_that_is_deleted_under_a_run_is_made_anew_by_recover(endless:
     assert "interrupted by SIGTERM" in done.stdout
     assert "Traceback" not in done.stderr
     assert run("recover", "--all", cwd=tmp_path).exit_code == 0
-    require_tracked(endless.store)
-
-
-def test_a_database_that_is_locked_does_not_stop_a_run(endless: Command, tmp_path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(endless.store / "mlflow.db", timeout=60)) as connection:
-        connection.execute("BEGIN EXCLUSIVE")
-        count = len(epochs_in(endless.store))
-        endless.wait_for("epoch", count=count + 20)
-        endless.worker().kill()
-        done = endless.wait()
-    assert done.exit_code == 1
-    assert "Traceback" not in done.stderr
-    assert run("recover", cwd=tmp_path).exit_code == 0
     require_tracked(endless.store)
 
 

@@ -96,7 +96,7 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(server: MlflowServer, tmp_
         assert seen(*RUN, "--format", "json").document["mlflow"]["tracking_uri"] == uri.replace(QUOTED, "***")
         seen(*SWEEP, "--repeats", "1", "--set", "measurement.steps=5", *NO_CHECKS)
         assert "is tracked at" in seen("ui", "--sweep", "@last").stderr
-        seen("report", "--sweep", "@last", "-o", "report.html", "--mlflow")
+        seen("report", "--sweep", "@last", "-o", "report.html")
         seen("compare", "--sweep", "@last", "--format", "markdown")
         for command in ("runs", "devices", "recover"):
             seen(command, "--format", "json")

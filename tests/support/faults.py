@@ -206,20 +206,6 @@ def tear_tail(victim: Victim, chance: random.Random) -> None:
     _tear(victim.journals(), chance)
 
 
-def kill_worker_within_a_write(victim: Victim, chance: random.Random) -> None:
-    """A worker that is killed leaves half a line; what follows it in the file is the parent's."""
-    victim.send(signal.SIGSTOP)
-    for worker in [process for process in marked_processes(victim.mark) if process.pid != victim.process.pid]:
-        with contextlib.suppress(psutil.Error):
-            worker.kill()
-    for journal in victim.journals()[-1:]:
-        line = b'{"kind":"spans","time":1700000000.0,"spans":[[1,2,3,0.5]]}'
-        if b'"kind":"exit"' not in journal.read_bytes():
-            with journal.open("ab") as file:
-                file.write(line[: chance.randrange(1, len(line))])
-    victim.send(signal.SIGCONT)
-
-
 def lock_database(victim: Victim, chance: random.Random) -> None:
     """Another process has the database for a while."""
     database = victim.store / "mlflow.db"
@@ -258,7 +244,7 @@ Inject = Callable[[Victim, random.Random], None]
 FAULTS: tuple[Inject, ...] = (
     *(kill_parent, kill_worker, kill_both, terminate, interrupt, interrupt_twice, kill_recover),
     *(fill_disk, limit_files_of_parent, limit_files_of_worker, delete_temporary_files),
-    *(tear_tail, kill_worker_within_a_write, lock_database, delete_database),
+    *(tear_tail, lock_database, delete_database),
 )
 ENDS_COMMAND = frozenset(FAULTS) - {lock_database, delete_database, delete_temporary_files}
 STARVES = frozenset({fill_disk, limit_files_of_parent, limit_files_of_worker, delete_temporary_files})

@@ -66,7 +66,7 @@ def _show(store: "Store", token: str, output_format: str) -> None:
     from tfbench.report.run.console import RunConsole, open_console
     from tfbench.runs.run import read_stored
     from tfbench.runs.run_maker import server_of
-    from tfbench.store.selection import find_named
+    from tfbench.store.sweep_log import find_named
 
     try:
         found = read_stored(store, token)

@@ -16,9 +16,9 @@ from tfbench.recipe import tables
 from tfbench.records import events
 from tfbench.records import json_lines as record_lines
 from tfbench.records.json_lines import Record
-from tfbench.records.plain_files import open_at_once
 from tfbench.records.profile import Profile
 from tfbench.records.run import RunExit, RunRequest, RunResult, StepSpan
+from tfbench.records.whole_files import open_at_once
 from tfbench.schema import build, to_plain
 from tfbench.wording import count
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.records.plain_files import read_at_once
+from tfbench.records.whole_files import read_at_once
 from tfbench.schema import MAX_TIME, read_json
 
 Record = dict[str, Any]

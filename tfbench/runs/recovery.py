@@ -12,9 +12,8 @@ from tfbench.errors import TfbenchError, TrackingError
 from tfbench.records import events, json_lines
 from tfbench.records.journal import Journal, describe, files_folder, read_records, read_run, replay
 from tfbench.records.json_lines import Record, last_time
-from tfbench.records.plain_files import read_at_once
 from tfbench.records.run import RunResult, TrackedRun
-from tfbench.records.whole_files import replacing
+from tfbench.records.whole_files import read_at_once, replacing
 from tfbench.runs.run_status import deduce_exit
 from tfbench.store import sweep_log
 from tfbench.store.briefs import write_brief

@@ -10,9 +10,8 @@ from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief, make_bri
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import damaged, describe, read_run
-from tfbench.records.plain_files import read_at_once
 from tfbench.records.run import RunResult, Summary
-from tfbench.records.whole_files import write_whole
+from tfbench.records.whole_files import read_at_once, write_whole
 from tfbench.schema import read_as, to_plain
 from tfbench.store.store import Store
 

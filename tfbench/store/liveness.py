@@ -1,4 +1,4 @@
-"""Whether a run is still going on: the process that tracks it holds a lock until the run is stored."""
+"""Locks between processes, and whether a run is still going on: who tracks it holds one until the run is stored."""
 
 import contextlib
 import fcntl
@@ -9,9 +9,22 @@ from pathlib import Path
 
 from tfbench.records.events import Exited, class_of
 from tfbench.records.json_lines import Record, last_time
-from tfbench.records.plain_files import open_at_once
+from tfbench.records.whole_files import open_at_once
 
 SILENT_SECONDS = 3600.0  # a run on another host that has written nothing for so long is over
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock that a file stands for; another process waits for it, and a killed one gives it back.
+
+    Raises:
+        OSError: The file cannot be made or opened.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab", opener=open_at_once) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager

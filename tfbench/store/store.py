@@ -11,9 +11,9 @@ from typing import Any
 from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
 from tfbench.records import worker_journals
 from tfbench.records.json_lines import parse
-from tfbench.records.plain_files import open_at_once
+from tfbench.records.whole_files import open_at_once
 from tfbench.store import tracking_state
-from tfbench.store.locks import locked
+from tfbench.store.liveness import locked
 from tfbench.store.tracking_state import TrackingState
 from tfbench.wording import command_line
 

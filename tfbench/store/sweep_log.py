@@ -1,17 +1,16 @@
-"""The record of a sweep in the store: its plan, and what came of each of its runs, in one file."""
+"""The record of a sweep in the store: its plan, and what came of each run, in one file; and what a user names."""
 
 import contextlib
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
-from tfbench.records.plain_files import open_at_once, read_at_once
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, read_plan
-from tfbench.records.whole_files import replacing
+from tfbench.records.whole_files import open_at_once, read_at_once, replacing
 from tfbench.schema import Id, build, read_json, schema, to_plain
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
@@ -169,6 +168,45 @@ def find_sweep(store: Store, token: str) -> str:
         f"It has: {', '.join(known[:8])}." if known else f"It has none; `{store.command('sweep', 'RECIPE')}` makes one."
     )
     raise UnknownNameError(f"sweep '{token}': not in store {store.root}.{did_you_mean(token, known)} {there}")
+
+
+def find_named(
+    store: Store, tokens: Iterable[str] | None, sweep: str | None = None
+) -> tuple[str | None, list[str] | None]:
+    """Returns the id of the sweep that is meant, or else the ids of the runs; neither where nothing is named.
+
+    Args:
+        store: What they are in.
+        tokens: Each the beginning of the id of a run or of a series, a run's name, or "@last"; of a sweep, if it is the
+            only one.
+        sweep: The beginning of a sweep's id, or "@last".
+
+    Raises:
+        UnknownNameError: There is none, more than one is meant, or a profile.
+    """
+    if sweep:
+        return find_sweep(store, sweep), None
+    named = None if tokens is None else list(tokens)
+    if named is None or len(named) != 1:
+        return None, None if named is None else [run_id for token in named for run_id in _find_runs(store, token)]
+    try:
+        return None, _find_runs(store, named[0])
+    except UnknownNameError:
+        meant = [sweep_id for sweep_id in list_sweeps(store) if named[0] and sweep_id.startswith(named[0])]
+        if len(meant) != 1:
+            raise
+        return meant[0], None
+
+
+def _find_runs(store: Store, token: str) -> list[str]:
+    """Returns the id of a run, or of those that trained in a series, the oldest first."""
+    try:
+        return [store.find_training(token)]
+    except UnknownNameError:
+        members = [head for head in reversed(store.heads()) if token and head.group.startswith(token)]
+        if len({head.group for head in members}) != 1:
+            raise
+        return [head.run_id for head in members if not head.profile]
 
 
 def _path(store: Store, sweep_id: str) -> Path:

