@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tfbench.backends.tensorflow import several_workers, thread_pools
+from tfbench.backends.tensorflow import several_workers
 from tfbench.backends.tensorflow.feeding import feed_alike
 from tfbench.errors import DeviceError
 from tfbench.machine.hardware import cpu_model
 from tfbench.recipe.devices import Device, parse_devices, require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Placement, ThreadPools, WorkerRank
+from tfbench.records.placement import Placement, WorkerRank
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +64,8 @@ def resolve(
     Raises:
         DeviceError: A device is absent, or the batch does not divide among the replicas.
     """
+    import tensorflow as tf
+
     devices, notes = _choose(config)
     if config.strategy == "multi_worker":
         if rank is None:
@@ -72,9 +74,8 @@ def resolve(
         config = dataclasses.replace(config, num_workers=rank.num_workers)
     require_fitting(devices, config, training)
     logical = _configure(devices)
-    threads = None
     if rank is None:
-        threads = _start(devices)
+        tf.config.list_logical_devices()  # starts the devices: what they take is no memory of the model's
         strategy, cross_device_ops = _build_strategy(config, list(logical.values()))
     else:
         strategy, cross_device_ops = several_workers.join(rank, devices[0].kind)
@@ -90,7 +91,6 @@ def resolve(
         cross_device_ops=cross_device_ops,
         hardware=tuple(_hardware_of(device) for device in devices),
         notes=notes,
-        threads=threads,
         feed="resident" if training.data_on_device else feed,
     )
     names = {name: device for device, name in logical.items()}
@@ -151,16 +151,6 @@ def _configure(devices: Sequence[Device]) -> dict[str, str]:
     physical_gpus = tf.config.list_physical_devices("GPU")
     tf.config.set_visible_devices([physical_gpus[device.index] for device in devices], "GPU")
     return {str(device): f"/device:GPU:{position}" for position, device in enumerate(devices)}
-
-
-def _start(devices: Sequence[Device]) -> ThreadPools | None:
-    """Starts the devices now: what they take is no memory of the model's. Returns the threads of those on the host."""
-    import tensorflow as tf
-
-    if devices[0].kind == "cpu":
-        return thread_pools.start_cpu_devices()
-    tf.config.list_logical_devices()
-    return None
 
 
 def _hardware_of(device: Device) -> str:
