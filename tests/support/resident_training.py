@@ -61,7 +61,7 @@ def place(training: TrainingConfig, strategy: Any = None) -> Any:
     from tfbench.backends.tensorflow.placement import ResolvedDistribution
 
     placement = build_placement(devices=("cpu:0",), feed="resident")
-    return ResolvedDistribution(strategy or tf.distribute.get_strategy(), placement, {"/device:CPU:0": "cpu:0"})
+    return ResolvedDistribution(placement, ("/device:CPU:0",), strategy or tf.distribute.get_strategy())
 
 
 def train(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tfbench import backends
 from tfbench.backends import array_feeding
-from tfbench.backends.placed import Placed
+from tfbench.backends.one_device import Placed
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError, DeviceError, RecipeError
 from tfbench.models.structure.foreign_model import is_own

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from tfbench.backends.placed import Placed
+from tfbench.backends.one_device import Placed
 from tfbench.backends.resident_samples import require_in_memory, too_many_named
 from tfbench.backends.tensorflow import gathering, input_pipeline
 from tfbench.backends.tensorflow.step_calls import strategy_of
