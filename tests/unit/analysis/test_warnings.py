@@ -25,7 +25,7 @@ from tfbench.analysis.run.speed_warnings import SPEED
 from tfbench.analysis.run.training_warnings import EARLY, LIMITS, NOTES, find_peak
 from tfbench.records.energy import GpuState, MachineState
 from tfbench.records.machine import InputCheck, PeakCheck
-from tfbench.records.placement import ReplicaCheck, ThreadPools
+from tfbench.records.placement import ReplicaCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, StepSpan
 from tfbench.records.spread import ExchangeCheck, StepParts
 
@@ -139,13 +139,6 @@ def layers(*uncounted: str) -> RunResult:
 def workers(*each: tuple[float, float, float | None]) -> RunResult:
     parts = tuple(StepParts(step_seconds=step, exchange_seconds=own, input_seconds=wait) for step, own, wait in each)
     return run(exchange_check=ExchangeCheck(num_steps=20, workers=parts))
-
-
-def pools(num_devices: int, intra_op_threads: int) -> RunResult:
-    threads = ThreadPools(
-        num_devices=num_devices, expected_intra_op_threads=2, intra_op_threads=intra_op_threads, inter_op_threads=2
-    )
-    return run(placement=build_placement(threads=threads))
 
 
 def learned(accuracy: float | None, val_loss: float | None = 0.3, **sections: Any) -> RunResult:
@@ -275,7 +268,6 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         [timed(*[1.0] * 10, usage=build_usage(clock_resolution_seconds=1e-3)), timed(*[0.99] * 10, usage=None)],
     ),
     "clock_of_steps": ([asked(measurement={"clock": "step"})], []),
-    "unshared_threads": ([pools(3, 6), pools(3, 5)], [pools(3, 2), pools(1, 7)]),
     # In ten seconds, of 32: 480 samples/s are one and a half times 320, 304 are 0.95 times as many.
     "input_contradicts": ([fed(50, ready=4), fed(94), fed(42)], []),
     "input_bound": ([fed(149), fed(95)], [fed(150)]),

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 from tfbench.errors import MeasurementError
-from tfbench.records.placement import ThreadPools
 from tfbench.records.run import RunResult
 
 _SELDOM = ("num_workers", "mesh", "framework_variables")  # there only where they are known
@@ -22,7 +21,7 @@ class EffectiveValue:
 
 
 def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
-    """Returns everything that decides how a run computes: where, with what settings, precision, layout and threads.
+    """Returns everything that decides how a run computes: where, with what settings, precision and layout.
 
     What a recipe left open ("auto", no devices, 0 threads) is not different, whatever was chosen.
 
@@ -36,7 +35,6 @@ def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
             "`tfbench show RECIPE --toml` prints what a recipe asks for."
         )
     asked, ways = result.request.recipe.training, result.request.recipe.distribution
-    threads = placement.threads
     onednn = _ONEDNN_ASKED.get(settings.onednn.lower())
     # Each with what was in effect and what was asked for; None: nothing was, or any will do.
     rows: dict[str, tuple[Any, Any]] = {
@@ -49,7 +47,6 @@ def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
         "global_batch_size": (placement.global_batch_size, asked.global_batch_size),
         "per_replica_batch_size": (placement.per_replica_batch_size, None),
         "cross_device_ops": (placement.cross_device_ops, _unless(ways.cross_device_ops, "auto")),
-        **(_threads(threads) if threads else {}),
         "visible_gpus": (settings.visible_gpus, None),
         "steps_per_execution": (settings.steps_per_execution, asked.steps_per_execution),
         "compiler": (settings.compiler, asked.compiler_used),
@@ -78,17 +75,6 @@ def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
         for name, (effective, wanted) in rows.items()
         if effective is not None or name not in _SELDOM
     )
-
-
-def _threads(threads: ThreadPools) -> dict[str, tuple[Any, None]]:
-    """Returns the threads that were seen to be started for devices on the processor."""
-    pools = "one" if threads.is_shared else f"not one of {threads.expected_intra_op_threads} threads"
-    return {
-        "logical_cpu_devices": (threads.num_devices, None),
-        "intra_op_pools": (pools, None),
-        "intra_op_threads_seen": (threads.intra_op_threads, None),
-        "inter_op_threads_seen": (threads.inter_op_threads, None),
-    }
 
 
 def _unless(asked: Any, open_as: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Warnings of a speed: measured too shortly, unsteady, drifting, or by a clock or threads of its own."""
+"""Warnings of a speed: measured too shortly, unsteady, drifting, or by a clock of its own."""
 
 import math
 import statistics
@@ -109,14 +109,3 @@ def _few_ticks(run: Evidence) -> Iterator[Values]:
 def _clock_of_steps(run: Evidence) -> Iterator[Values]:
     if run.result.request.recipe.measurement.clock == "step":
         yield {}
-
-
-@SPEED.row(
-    "{devices} logical CPU devices should share one pool of {expected}, but TensorFlow started {started} threads.",
-    "Do not compare this run with one on a single device.",
-)
-def _unshared_threads(run: Evidence) -> Iterator[Values]:
-    threads = run.result.placement.threads if run.result.placement else None
-    if threads and threads.num_devices > 1 and not threads.is_shared:
-        expected = count(threads.expected_intra_op_threads, "thread")
-        yield {"devices": threads.num_devices, "expected": expected, "started": threads.intra_op_threads}
