@@ -12,7 +12,7 @@ from tfbench.backends import array_feeding
 from tfbench.backends.tensorflow.crops import crop_at_random
 from tfbench.backends.tensorflow.gathering import gather_from, keep_own, slice_batches
 from tfbench.datasets.sources import order
-from tfbench.datasets.sources.crops import crop_view
+from tfbench.datasets.sources.order import crop_view
 from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
