@@ -148,6 +148,12 @@ def learned(accuracy: float | None, val_loss: float | None = 0.3, **sections: An
     return run(request=request, epochs=(build_epoch(num_steps=20, val_accuracy=accuracy, val_loss=val_loss),))
 
 
+WAVE = {  # a network without accuracy
+    "model": {"name": "sine_lstm"},
+    "dataset": {"name": "sine", "data": "real"},
+    "training": {"epochs": 1, "loss": "mean_squared_error", "global_batch_size": 10},
+}
+
 # For each warning runs that have it alone, the first of which shows its text; and runs near it that have none.
 CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     "unreadable_lines": ([run(num_unreadable_lines=1)], []),
@@ -315,7 +321,7 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     "outside_of_band": (
         [learned(0.4999), learned(0.7001), learned(0.6, 2.3026), learned(0.6, 0.05), learned(None, None)],
         # The edges belong to the band, but for rounding to float32; what is later than the last epoch is not checked.
-        [*(learned(one) for one in (0.5, 0.7, 0.4999999523162842, 0.7000000119209290)), run()],
+        [*(learned(one) for one in (0.5, 0.7, 0.4999999523162842, 0.7000000119209290)), run(), learned(None, **WAVE)],
     ),
     "unused_gpu": ([run(placement=build_placement(unused_gpu="no driver"))], []),
     "other_purpose": ([asked(recipe={"not_meant_for": ["cpu"]})], [asked(recipe={"not_meant_for": ["gpu"]})]),
