@@ -2,7 +2,7 @@
 
 from tfbench import backends
 from tfbench.errors import DeviceError, MeasurementError
-from tfbench.machine.frameworks import describe_lack
+from tfbench.machine.devices import describe_lack
 from tfbench.machine.lean_import import NEEDED_BY, NOT_NEEDED, import_without, left_out
 from tfbench.recipe import registry
 from tfbench.recipe.sections import Recipe, TrainingConfig

@@ -185,12 +185,12 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     ),
     "priority": (
         [
-            on(niceness=1, autogroup_niceness=5, scheduling_policy="SCHED_BATCH"),
+            on(niceness=1, scheduling_policy="SCHED_BATCH"),
             on(niceness=15),
             on(niceness=0, scheduling_policy="SCHED_FIFO 10"),
         ],
         [
-            on(niceness=0, scheduling_policy="SCHED_OTHER", autogroup_niceness=0, cpuset="0-7"),
+            on(niceness=0, scheduling_policy="SCHED_OTHER", cpuset="0-7"),
             on(niceness=-5, scheduling_policy="SCHED_OTHER"),
         ],
     ),

@@ -110,7 +110,6 @@ def _priority(run: Evidence) -> Iterator[Values]:
     if environment := run.result.environment:
         found = {
             f"niceness {environment.niceness}": (environment.niceness or 0) > 0,
-            f"session niceness {environment.autogroup_niceness}": (environment.autogroup_niceness or 0) > 0,
             f"policy {environment.scheduling_policy}": environment.scheduling_policy not in (None, "SCHED_OTHER"),
         }
         if any(found.values()):
