@@ -230,14 +230,13 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     import dataclasses
 
     from tfbench.recipe.devices import require_usable
-    from tfbench.runs.ranks import GivenRank, find_rank
+    from tfbench.runs.ranks import find_rank
 
     recipe = request.recipe
     if recipe.distribution.strategy != "multi_worker":  # variables may stand, which are for all commands
         require_absent(f"{recipe.distribution.strategy} has no workers, --strategy multi_worker has", *given)
         return request
-    named = GivenRank(**given)
-    number, rank = find_rank(named, recipe.distribution.num_workers, recipe.training.backend, os.environ)
+    number, rank = find_rank(recipe, os.environ, **given)
     distribution = dataclasses.replace(recipe.distribution, num_workers=number)
     require_usable(distribution, recipe.training)
     recipe = dataclasses.replace(recipe, distribution=distribution)

@@ -18,7 +18,7 @@ from tfbench.records.run import RunRequest
 from tfbench.records.worker_journals import worker_journal_path
 from tfbench.runs.group import Group
 from tfbench.runs.process import Worker
-from tfbench.runs.ranks import GivenRank, find_rank
+from tfbench.runs.ranks import find_rank
 from tfbench.wording import count
 
 
@@ -69,7 +69,7 @@ def prepare(request: RunRequest) -> Launch:
     if request.worker_rank:
         require_gpus_in_use(request)
         return Launch(request, [{}])
-    number, rank = find_rank(GivenRank(), distribution.num_workers, request.recipe.training.backend, os.environ)
+    number, rank = find_rank(request.recipe, os.environ)
     if rank:
         raise RecipeError(
             f"strategy multi_worker: this is one of {number} processes that a launcher started: over several machines, "

@@ -59,15 +59,11 @@ def track(store: Store, uri: str | None = None, experiment: str = "tfbench", *, 
         store.write_state(run_id, TrackingState(tracking_uri=uri or store.tracking_uri, experiment=experiment))
 
 
-def find(store: Store, tracker: Tracker) -> ShownSweep:
-    return find_shown_sweep(store, *read_sweep(store, "abc"), tracker.at)
-
-
 def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> None:
     track(store, "http://bench:5000", "other")
     track(store, num=2)
     tracker = Tracker(*store.run_ids()[2:6])
-    shown = find(store, tracker)
+    shown = find_shown_sweep(store, *read_sweep(store, "abc"), tracker.at)
     assert tracker.addresses == [("http://bench:5000", "other")]
     assert len(tracker.figures.curves) == 2
     assert shown == ShownSweep(
@@ -85,7 +81,7 @@ def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> 
         if is_tracked:
             track(store)
         with pytest.raises(TrackingError, match=expected):
-            find(store, Tracker())
+            find_shown_sweep(store, *read_sweep(store, "abc"), Tracker().at)
     with pytest.raises(TrackingError, match=r"none of its runs is stored. `tfbench sweep --resume abc` makes those"):
         find_shown_sweep(
             store, build_plan(), {0: PlannedRunResult(number=0, outcome="REJECTED", reason="x")}, Tracker().at
