@@ -128,7 +128,7 @@ def command(
         if not planning["setups"]:
             raise click.UsageError("Missing option '--setup': what other machines have to compare is not known here.")
     request = measuring.make_request(recipe, steady_seconds=None if full else seconds)
-    plan = make_plan(request, measuring, **planning, names_machines=bool(ray or plan_path))
+    plan = make_plan(request, measuring, **planning)
     planned = new_sweep(measuring.store, plan)
     if plan_path and not dry_run:
         return _write_plan(planned, plan_path, measuring, replaces=replaces)
