@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
 from tfbench.cli._options import GroupedCommand, require_absent, setup_option
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
@@ -19,12 +18,11 @@ _SECONDS = 5.0
 
 
 @click.command(cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
-@click.argument("recipe", shell_complete=complete_recipe)
+@click.argument("recipe")
 @click.option(
     "--baseline",
     metavar="FILE|RUN",
     multiple=True,
-    shell_complete=complete_run,
     help="Compare with a file of --save, or a run and its repeats. Repeatable: from three on, their scatter counts.",
 )
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")

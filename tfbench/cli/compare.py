@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_run, complete_sweep
 from tfbench.cli._options import stack, store_option
 from tfbench.cli._output import echo_json, echo_lines, terminal_width
 from tfbench.cli._settings import read_machines
-from tfbench.cli._store import end_with_unreadable, warn_of_unreadable_lines
+from tfbench.cli._store import end_with_unreadable
 
 if TYPE_CHECKING:
     from tfbench.analysis.comparison.comparison import Comparison
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 # As `api.compare` names them.
 selection_options = stack(
-    click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=complete_run),
-    click.option("--sweep", metavar="ID", shell_complete=complete_sweep, help="The runs of a sweep, or @last."),
+    click.argument("runs", nargs=-1, metavar="[RUN]..."),
+    click.option("--sweep", metavar="ID", help="The runs of a sweep, or @last."),
     click.option("--all", "takes_all", is_flag=True, help="All runs of the store."),
     click.option("--recipe", metavar="NAME", help="With --all: only runs of this recipe."),
     click.option("--baseline", metavar="SETUP", help='Compare with this setup, such as "default cpu:0".'),
@@ -50,8 +49,6 @@ def read_comparison(
     if recipe and not takes_all:
         raise click.UsageError("--recipe chooses among --all.")
     found = api.compare(runs or None, sweep=sweep, recipe=recipe, machines=read_machines(), store=store.root, **options)
-    if found.plan:
-        warn_of_unreadable_lines(store, found.plan.sweep_id)
     if not found.comparison.rows:
         end_with_unreadable(found.comparison.unreadable)
     return found

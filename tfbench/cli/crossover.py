@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import GroupedCommand, global_batch_size_option, plan_options, setup_options
 from tfbench.cli._sweeping import make_plan, make_sweep
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=GroupedCommand, short_help="Find the size from which one setup is faster than another.")
-@click.argument("recipe", shell_complete=complete_recipe)
+@click.argument("recipe")
 @click.option("--between", nargs=2, metavar="SETUP SETUP", help="The two to compare; or give --setup twice.")
 @setup_options(refine=10)
 @plan_options(seconds=2, fewest=2)

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._completion import complete_run
 from tfbench.cli._options import format_option, store_option
 from tfbench.cli._output import echo_json, echo_sections
 
@@ -13,8 +12,8 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Show what differs between two runs, results and causes.")
-@click.argument("first", metavar="RUN", shell_complete=complete_run)
-@click.argument("second", metavar="RUN", shell_complete=complete_run)
+@click.argument("first", metavar="RUN")
+@click.argument("second", metavar="RUN")
 @store_option
 @format_option
 def command(first: str, second: str, store: "Store", output_format: str) -> None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._completion import complete_run
 from tfbench.cli._options import store_option
 from tfbench.cli._output import echo_lines, is_stdout, require_free, write_to
 from tfbench.cli._units import FILE
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Write a run to a file for `tfbench import`.")
-@click.argument("run", shell_complete=complete_run)
+@click.argument("run")
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="[default: ID.jsonl; - is stdout]")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @store_option

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
 from tfbench.cli._options import GroupedCommand, setup_option
 from tfbench.cli._output import echo_json, exit_code
@@ -21,7 +20,7 @@ _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON docu
 
 
 @click.command(cls=GroupedCommand, short_help="Find where the time of a training step goes.")
-@click.argument("recipe", shell_complete=complete_recipe)
+@click.argument("recipe")
 @click.option(
     "--seconds", metavar="S", type=DURATION, default="20", help="Begin no more rounds after; at least three are made."
 )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import Measuring, ShownRuns, measures, show_run, typed_words
 from tfbench.cli._options import WORKER_PARAMETERS, GroupedCommand, require_absent, setup_option, stack
 from tfbench.cli._output import echo_json, echo_lines, exit_code
@@ -51,8 +50,8 @@ _worker_options = stack(
 
 
 @click.command("run", cls=GroupedCommand, short_help="Train and measure one recipe.")
-@click.argument("recipe", required=False, shell_complete=complete_recipe)
-@click.option("--resume", metavar="RUN", shell_complete=complete_run, help="Resume a run from its latest checkpoint.")
+@click.argument("recipe", required=False)
+@click.option("--resume", metavar="RUN", help="Resume a run from its latest checkpoint.")
 @setup_option
 @_worker_options
 @click.option("--epochs", metavar="N", type=float, help="Passes over the training data.")
@@ -72,11 +71,12 @@ _worker_options = stack(
 @click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
 @click.option("--repeats", metavar="N", type=_REPEATS, help="Make N runs, and show a 95 % interval over them.")
 @click.option(
-    "--until-precise", metavar="SHARE", type=SHARE, help="Repeat until the speed is known to within SHARE, such as 2%."
+    "--until-precise",
+    metavar="SHARE",
+    type=SHARE,
+    help="Repeat until the speed is known to within SHARE, such as 2%; at most --repeats times, else 20.",
 )
-@click.option("--max-repeats", metavar="N", type=_REPEATS, help="Limit --until-precise. [default: 20]")
 @click.option("--vary-seed", is_flag=True, help="Give each repeat a seed of its own: the recipe's, plus 1, ...")
-@click.option("-v", "--verbose", is_flag=True, help="Show all there is of the run, as `tfbench runs RUN` does.")
 @click.option("-q", "--quiet", is_flag=True, help="Show its result in one line; with --format json only warnings.")
 @click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
 @measures
@@ -87,9 +87,7 @@ def command(
     fast: bool,
     repeats: int | None,
     until_precise: float | None,
-    max_repeats: int | None,
     vary_seed: bool,
-    verbose: bool,
     quiet: bool,
     measuring: Measuring,
     **direct: Any,
@@ -122,9 +120,7 @@ def command(
 
     if resume:
         require_absent("--resume goes on with one run as it was", "recipe", "repeats", "until_precise", "fast")
-    if verbose:
-        require_absent("--verbose shows all there is", "quiet")
-    plan = _read_repeats(repeats, until_precise, max_repeats, varies_seed=vary_seed)
+    plan = _read_repeats(repeats, until_precise, varies_seed=vary_seed)
     workers = {option: direct.pop(option) for option in WORKER_PARAMETERS}
     request = _with_workers(_make_request(recipe, resume, direct, measuring, name=name), **workers)
     if request.worker_rank:
@@ -132,7 +128,7 @@ def command(
         if request.worker_rank.index:
             return _make_other_worker(request, measuring)
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
-    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
+    runs = ShownRuns(measuring, before, detail="quiet" if quiet else "short")
     if fast:
         request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
     if plan:
@@ -145,24 +141,20 @@ def command(
     return exit_code(has_failed=has_failed, was_interrupted=outcome.was_interrupted and (has_failed or not is_kept))
 
 
-def _read_repeats(
-    repeats: int | None, until_precise: float | None, max_repeats: int | None, *, varies_seed: bool
-) -> "RepeatPlan | None":
+def _read_repeats(repeats: int | None, until_precise: float | None, *, varies_seed: bool) -> "RepeatPlan | None":
     """Returns how often to repeat a run; None: it is one run."""
     from tfbench.runs.series import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
 
-    if until_precise is None:
-        if max_repeats is not None:
-            raise click.UsageError("--max-repeats limits --until-precise, which is not there.")
-        if repeats is None:
-            if varies_seed:
-                raise click.UsageError("--vary-seed needs --repeats or --until-precise; for one run there is --seed.")
-            return None
+    if until_precise is not None:
+        least, most = MIN_PRECISE_REPEATS, repeats or DEFAULT_MAX_REPEATS
+        if most < least:
+            raise click.UsageError(f"--repeats: must be {least} or more with --until-precise. Received: {most}.")
+        return RepeatPlan(num=least, max_num=most, precision=until_precise, varies_seed=varies_seed)
+    if repeats is not None:
         return RepeatPlan(num=repeats, max_num=repeats, varies_seed=varies_seed)
-    num, most = repeats or MIN_PRECISE_REPEATS, max_repeats or DEFAULT_MAX_REPEATS
-    if most < num:
-        raise click.UsageError(f"--max-repeats: must be {num} or more, which are made in any case. Received: {most}.")
-    return RepeatPlan(num=num, max_num=most, precision=until_precise, varies_seed=varies_seed)
+    if varies_seed:
+        raise click.UsageError("--vary-seed needs --repeats or --until-precise; for one run there is --seed.")
+    return None
 
 
 def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> "ExitCode":

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._completion import complete_run
 from tfbench.cli._measuring import show_run
 from tfbench.cli._options import format_option, require_absent, store_option
 from tfbench.cli._output import echo_drawn, echo_json, echo_lines, text_width
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="List runs and sweeps, or show one run in full.")
-@click.argument("run", required=False, shell_complete=complete_run)
+@click.argument("run", required=False)
 @click.option("--recipe", metavar="NAME", help="Only what is of this recipe.")
 @click.option(
     "--status", type=click.Choice([one.lower() for one in STATUSES], case_sensitive=False), help="Only these."

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._options import (
     allow_code_option,
     format_option,
@@ -23,10 +22,8 @@ _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and 
 
 
 @click.command(short_help="Print a network layer by layer, or the settings of a run.")
-@click.argument("recipe", required=False, shell_complete=complete_recipe)
-@click.option(
-    "--effective", "run", metavar="RUN", shell_complete=complete_run, help="Print what was in effect in a run."
-)
+@click.argument("recipe", required=False)
+@click.option("--effective", "run", metavar="RUN", help="Print what was in effect in a run.")
 @set_option
 @allow_code_option
 @click.option("--toml", "as_toml", is_flag=True, help="Print the recipe with every default.")

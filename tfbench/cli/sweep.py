@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import GroupedCommand, is_given, plan_options, require_absent, setup_options, stack
 from tfbench.cli._output import echo_json, exit_code, require_free
-from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
 from tfbench.cli._units import FILE
 
@@ -38,15 +36,13 @@ _cluster_options = stack(
 
 
 @click.command(cls=GroupedCommand, short_help="Compare devices and strategies over several sizes.")
-@click.argument("recipe", required=False, shell_complete=complete_recipe)
+@click.argument("recipe", required=False)
 @setup_options()
 @click.option("--aa", is_flag=True, help="Run one setup against itself: what differs by chance alone?")
 @plan_options(seconds=5)
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
 @click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about two minutes.")
-@click.option(
-    "--resume", metavar="ID", shell_complete=complete_sweep, help="Make the missing runs of a sweep, or @last."
-)
+@click.option("--resume", metavar="ID", help="Make the missing runs of a sweep, or @last.")
 @_cluster_options
 @measures
 def command(
@@ -110,7 +106,6 @@ def command(
     if resume:
         require_absent("--resume goes by the plan that there is", *_PLANNING, "plan_path")
         planned = reopen_sweep(measuring.store, resume, allows_code=measuring.allows_code)
-        warn_of_unreadable_lines(measuring.store, planned.plan.sweep_id)
         if ray and (planned.plan.time_budget_seconds is not None or planned.plan.refinement):
             option = "--refine" if planned.plan.refinement else "--time-budget"
             raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")

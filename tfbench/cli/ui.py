@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._completion import complete_sweep
 from tfbench.cli._options import asked_uri_option, require_absent, store_option
 from tfbench.cli._output import echo_lines, waiting
-from tfbench.cli._store import make_tracker, warn_of_unreadable_lines
+from tfbench.cli._store import make_tracker
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
@@ -27,7 +26,7 @@ _LOADED_RUNS = 100  # at a time, by MLflow's page
     help="Listen on this address; 0.0.0.0 lets other machines in, without a password.",
 )
 @click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
-@click.option("--sweep", metavar="ID", shell_complete=complete_sweep, help="Open the view of a sweep, or of @last.")
+@click.option("--sweep", metavar="ID", help="Open the view of a sweep, or of @last.")
 @asked_uri_option
 @store_option
 def command(
@@ -76,7 +75,6 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     from tfbench.wording import without_secrets
 
     plan, results = read_sweep(store, find_sweep(store, token))
-    warn_of_unreadable_lines(store, plan.sweep_id)
     with waiting("looking for its runs in MLflow"):
         shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe
 from tfbench.cli._options import allow_code_option, backend_option, format_option, set_option
 from tfbench.cli._output import echo_json, echo_lines, is_terminal, text_width
 from tfbench.errors import ExitCode, TfbenchError
@@ -12,7 +11,7 @@ from tfbench.wording import LONGEST_LINE, shorten_lines
 
 
 @click.command(short_help="Check recipes without running them.")
-@click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...", shell_complete=complete_recipe)
+@click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...")
 @backend_option
 @set_option
 @allow_code_option

@@ -1,14 +1,14 @@
-"""Runs that are brought up to MLflow later: those not wholly sent, and journals from elsewhere; and runs put aside."""
+"""Runs that are brought up to MLflow later: those not wholly sent, and journals from elsewhere."""
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.errors import StillRunningError, TfbenchError, TrackingError, UnknownNameError
+from tfbench.errors import TfbenchError, TrackingError
 from tfbench.records import events, json_lines
 from tfbench.records.journal import Journal, describe, files_folder, read_records, read_run, replay
 from tfbench.records.json_lines import Record, last_time
@@ -36,10 +36,10 @@ _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was meas
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class RecoveredRun:
-    """What became of one run that was not wholly tracked, was to be imported, or was to be moved aside."""
+    """What became of one run that was not wholly tracked, or was to be imported."""
 
     id: str
-    status: Literal["recovered", "discarded", "left", "failed", "imported", "known", "dropped"]
+    status: Literal["recovered", "discarded", "left", "failed", "imported", "known"]
     message: str
     tracked: TrackedRun | None = None
 
@@ -142,42 +142,6 @@ def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: 
     except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
         message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
         return RecoveredRun(id=run_id, status="failed", message=message)
-
-
-def drop_runs(store: Store, tokens: Iterable[str]) -> list[RecoveredRun]:
-    """Moves the files of runs aside, so that commands over all runs do not meet them; MLflow's are left as they are.
-
-    Args:
-        store: Where the runs are; none of them has to be readable.
-        tokens: Ids, or their beginnings.
-
-    Raises:
-        UnknownNameError: None, or more than one, is meant by a token.
-        TrackingError: A run is still running, or the store cannot be written to.
-    """
-    if not store.journals.is_dir():
-        raise UnknownNameError(f"store {store.root}: holds no runs.")
-    with locked(store):
-        run_ids = [_find_dropped(store, token) for token in tokens]
-        try:
-            folders = {run_id: store.drop(run_id) for run_id in run_ids}
-        except OSError as error:
-            raise TrackingError(f"store {store.root}: cannot be written to: {error.strerror}.") from error
-    return [
-        RecoveredRun(id=run_id, status="dropped", message=f"its files are in {folder}")
-        for run_id, folder in folders.items()
-    ]
-
-
-def _find_dropped(store: Store, token: str) -> str:
-    run_ids = store.run_ids()
-    found = [token] if token in run_ids else [run_id for run_id in run_ids if token and run_id.startswith(token)]
-    if len(found) != 1:
-        how_many = f"{len(found)} runs begin with it. Use more of an id" if found else "no run's id begins with it"
-        raise UnknownNameError(f"run '{token}': {how_many}. Store: {store.root}.")
-    if _is_running(store, found[0]):
-        raise StillRunningError(f"run {found[0]} is still running. Wait for its end, or stop it (Ctrl-C) first.")
-    return found[0]
 
 
 def _is_running(store: Store, run_id: str) -> bool:

@@ -212,7 +212,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 continue
             observer.begin(planned, len(planned_runs) - len(left), seconds * len(left))
             request = planned_request(log.plan, planned)
-            log.begin(planned.number, request.run_id)
+            log.begin(request.run_id)
             return request, ""
 
     def tell(run: SeriesRun) -> None:

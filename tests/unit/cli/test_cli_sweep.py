@@ -70,7 +70,7 @@ def test_quick_needs_nothing_and_says_what_it_is(
     assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
     assert "  tfbench sweep --quick --repeats 3 --seconds 5" in done.stdout.splitlines()
-    (path,) = Path("mlruns/sweeps").glob("*.jsonl")
+    (path,) = Path("mlruns/sweeps").glob("*.json")
     quick, _ = read_sweep(Store(Path("mlruns")), path.stem)
     planned = dataclasses.replace(quick, argv=("sweep", "x", "--plan", "plan.json", "--seconds", "1"))
     assert taste_lines(planned, 80)[-1] == "  tfbench sweep x --seconds 5 --repeats 3"
@@ -182,7 +182,7 @@ def test_code_at_any_point_is_allowed_by_the_user(tfbench: Cli, in_tmp_path: Pat
 def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
     runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP)
-    (record,) = Path("mlruns/sweeps").glob("*.jsonl")
+    (record,) = Path("mlruns/sweeps").glob("*.json")
     record.write_text(record.read_text(encoding="utf-8").replace('"name":"mlp"', '"name":"os:system"'), "utf-8")
     num_runs = len(runs.requests)
     for options in ((), ("--dry-run",)):

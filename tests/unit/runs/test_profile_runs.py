@@ -114,7 +114,7 @@ def test_the_last_run_that_trained_is_found_behind_a_profile(store: Store) -> No
     "arguments",
     [
         ("compare", "aaa"),
-        ("report", "aaa", "--no-mlflow"),
+        ("report", "aaa"),
         ("diff", "aaa", "@last"),
         ("run", "--resume", "aaa"),
         ("check", "mnist_mlp", "--baseline", "aaa"),

@@ -1,6 +1,7 @@
 import dataclasses
 import errno
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 
 from fake_runs import FakeMaker, FakeRuns, Fate
 from sweeps import TWO_SETUPS, build_plan
-from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.errors import (
     DatasetError,
     DeviceError,
@@ -17,10 +17,10 @@ from tfbench.errors import (
     TrackingError,
     UnknownNameError,
 )
-from tfbench.records.journal import DiskFullError, Journal
 from tfbench.records.observer import Observer
-from tfbench.records.sweep import PlannedRunResult, Setup, Variation, list_planned_runs
+from tfbench.records.sweep import PlannedRunResult, Setup, Variation
 from tfbench.runs.recovery import recover
+from tfbench.store import sweep_log
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import (
     find_sweep,
@@ -134,46 +134,28 @@ def test_two_processes_cannot_go_on_with_one_sweep(store: Store) -> None:
 
 def test_what_a_killed_sweep_left_is_removed_by_a_recovery_unless_a_process_is_at_it(store: Store) -> None:
     make_sweep(store, 100.0)
-    killed, alive = (store.root / "sweeps" / f"{name}.reserve" for name in ("torn", "abc"))
-    killed.write_bytes(b"0")
+    killed, alive = (store.root / "sweeps" / f"{name}.json.x1.part" for name in ("torn", "abc"))
+    for folder in (killed, alive):
+        folder.mkdir()
     with reopened_log(store, "abc"):
         assert recover(store, no_tracker) == []
         assert (killed.exists(), alive.exists()) == (False, True)
-    assert not alive.exists()
-
-
-@pytest.mark.parametrize("torn", [20, 3])
-def test_a_sweep_goes_on_after_a_line_that_was_half_written(
-    store: Store, torn: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_sweep(store, 100.0)
-    warn_of_unreadable_lines(store, "abc")
-    assert capsys.readouterr().err == ""
-    path = store.root / "sweeps" / "abc.jsonl"
-    path.write_bytes(path.read_bytes()[:-torn])
-    assert len(read_sweep(store, "abc")[1]) == 7
-    with reopened_log(store, "abc") as log:
-        (missing,) = {planned.number for planned in list_planned_runs(log.plan)} - log.results.keys()
-        log.end(PlannedRunResult(number=missing, outcome="FINISHED", run_id="again"))
-    warn_of_unreadable_lines(store, "abc")
-    assert capsys.readouterr().err.startswith("Warning: 1 line of the record of sweep abc could not be read. A run who")
-    _, results = read_sweep(store, "abc")
-    assert (len(results), results[missing].run_id) == (8, "again")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        (r".*\n", "", ""),
-        (r'"format_version":1', '"format_version":2', ""),
+        (r"[^\n]*", "", ""),
+        (r'"format_version":1', '"format_version":2', "format_version: must be one of 1"),
+        (r'"results":\[\]', '"results":[{"number":0,"outcome":"HAPPY"}]', "results"),
         (r'"num_rounds":2', '"num_rounds":999999999', r"plan.num_rounds: .* less than or equal to 1000"),
     ],
 )
 def test_what_is_no_record_of_a_sweep_is_said(store: Store, old: str, new: str, problem: str) -> None:
     with new_log(store, build_plan()):
-        path = store.root / "sweeps" / "abc.jsonl"
+        path = store.root / "sweeps" / "abc.json"
     path.write_text(re.sub(old, new, path.read_text()))
-    with pytest.raises(TrackingError, match=f"abc.jsonl: is no record of a sweep.*{problem}"):
+    with pytest.raises(TrackingError, match=f"abc.json: is no record of a sweep.*{problem}"):
         read_sweep(store, "abc")
 
 
@@ -235,16 +217,18 @@ def test_a_sweep_goes_on_where_its_newest_run_is_tracked(store: Store) -> None:
         assert (found.tracking_uri, found.experiment) == ("http://bench:5000", experiment)
 
 
-@pytest.mark.parametrize("method", ["reserve", "append"])
-def test_a_disk_that_is_full_ends_the_sweep_and_says_how_to_go_on(
-    store: Store, monkeypatch: pytest.MonkeyPatch, method: str
+def test_a_disk_that_is_full_ends_the_sweep_says_how_to_go_on_and_keeps_the_record(
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(journal: Journal, *kind: str, **fields: Any) -> None:
-        raise DiskFullError(errno.ENOSPC, "No space left on device")
+    def fail(path: Path, *, synced: bool) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Journal, method, fail)
-    with pytest.raises(
-        TrackingError, match=r"sweeps/abc\.jsonl: cannot be written: No space left on device\."
-    ) as error:
-        make_sweep(store, 100.0)
-    assert (f"`tfbench sweep --resume abc --store {store.root}` makes" in str(error.value)) is (method == "append")
+    with new_log(store, build_plan()) as log:
+        log.end(PlannedRunResult(number=0, outcome="FINISHED", run_id="first"))
+        monkeypatch.setattr(sweep_log, "replacing", fail)
+        with pytest.raises(
+            TrackingError, match=r"sweeps/abc\.json: cannot be written: No space left on device\."
+        ) as error:
+            log.end(PlannedRunResult(number=1, outcome="FINISHED", run_id="second"))
+    assert f"`tfbench sweep --resume abc --store {store.root}` makes" in str(error.value)
+    assert list(read_sweep(store, "abc")[1]) == [0]
