@@ -15,14 +15,12 @@ from tfbench.tracking.tracker import MakeTracker, SweepFigures, TrackedSweep, Tr
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ShownSweep:
-    """Where MLflow shows a sweep. `elsewhere` counts runs of it that are tracked in other places alone."""
+    """Where MLflow shows a sweep."""
 
     tracking_uri: str
     experiment: str
     experiment_id: str
-    num_runs: int  # that are shown
-    num_missing: int  # that were measured, and are not in MLflow
-    elsewhere: int
+    num_missing: int  # that were measured, and are not there
 
 
 def show_sweep(store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], tracker: Tracker) -> TrackedSweep:
@@ -68,19 +66,11 @@ def find_shown_sweep(
     tracked = show_sweep(store, plan, results, make_tracker(uri, experiment))
     if not tracked.run_ids:
         raise _not_there(store, plan, len(run_ids), None if uri == store.tracking_uri else uri)
-    absent = run_ids - tracked.run_ids
-    elsewhere = sum(
-        (state.tracking_uri, state.experiment) != (uri, experiment)
-        for run_id, state in states.items()
-        if run_id in absent
-    )
     return ShownSweep(
         tracking_uri=uri,
         experiment=experiment,
         experiment_id=tracked.experiment_id,
-        num_runs=len(tracked.run_ids),
-        num_missing=len(absent) - elsewhere,
-        elsewhere=elsewhere,
+        num_missing=len(run_ids - tracked.run_ids),
     )
 
 
