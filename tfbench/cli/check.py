@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import GroupedCommand, require_absent, setup_option
+from tfbench.cli._options import FILE, SHARE_OR_ZERO, GroupedCommand, require_absent, setup_option
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
-from tfbench.cli._units import FILE, SHARE_OR_ZERO
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _SECONDS = 5.0
 
 
-@click.command(cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
+@click.command("check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
 @click.argument("recipe")
 @click.option(
     "--baseline",
@@ -33,7 +32,7 @@ _SECONDS = 5.0
 @click.option("--steps", metavar="N", type=float, help="Steady steps per run.")
 @setup_option
 @measures
-def command(
+def check_command(
     recipe: str,
     baseline: tuple[str, ...],
     save: Path | None,

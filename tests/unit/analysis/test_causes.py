@@ -11,7 +11,7 @@ from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.causes import profile_command
 from tfbench.analysis.comparison.comparison import Comparison, Entry, compare
 from tfbench.analysis.comparison.verdict import find_caveats, find_next_command, find_verdict
-from tfbench.cli.profile import command as profile
+from tfbench.cli.profile import profile_command as profile
 from tfbench.records.sweep import Setup
 
 BATCH = "training.global_batch_size"
