@@ -23,9 +23,8 @@ _SECONDS = 5.0
 @click.option(
     "--baseline",
     metavar="FILE|RUN",
-    multiple=True,
     shell_complete=complete_run,
-    help="Compare with a file of --save, or a run and its repeats. Repeatable: from three on, their scatter counts.",
+    help="Compare with a file of --save, or a run and its repeats.",
 )
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
 @click.option("--fail-above", metavar="SHARE", type=SHARE_OR_ZERO, default="5%", help="Fail if slower by more.")
@@ -37,7 +36,7 @@ _SECONDS = 5.0
 @measures
 def command(
     recipe: str,
-    baseline: tuple[str, ...],
+    baseline: str | None,
     save: Path | None,
     fail_above: float,
     repeats: int,
@@ -78,7 +77,7 @@ def command(
         lines = baseline_lines(sample, save)
         _echo(lines, {"file": str(save), "baseline": sample}, made, measuring)
         return ExitCode.DONE
-    found = baselines.read_sessions(measuring.store, baseline)
+    found = baselines.read_baseline(measuring.store, baseline or "")
     done, made = baselines.check(
         request,
         found,

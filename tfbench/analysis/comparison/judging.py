@@ -100,24 +100,6 @@ def judge(first: Runs, second: Runs) -> Speedup:
     return judge_family([(first, second)])[0]
 
 
-def judge_session(before: Sequence[float], now: float) -> Speedup:
-    """Says how fast a session of a machine is beside earlier ones, among which it counts as one more.
-
-    `before` are the speeds of at least two earlier sessions.
-    """
-    logs, num = _logs(Runs(setup="", speeds=tuple(before))), len(before)
-    known = _Known(estimate(logs), estimate(logs))
-    difference = _Difference(
-        value=_logs(Runs(setup="", speeds=(now,)))[0] - statistics.fmean(logs),
-        terms=((known, 1 + 1 / num),),
-        sides=((known, 1 / num), (known, 1.0)),
-        num=1,
-        is_paired=False,
-    )
-    errors = difference.squared_errors()
-    return _describe(difference, errors, _p_value(difference.value, errors.together), 1)
-
-
 def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
     """Says for each pair how fast its second setup is beside its first; all are asked at once.
 
