@@ -4,14 +4,14 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfbench.analysis.comparison.causes import describe_cause, profile_command
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.fastest import Standing, find_standings
 from tfbench.analysis.comparison.machines import machine_sentences, place_sentences
 from tfbench.analysis.comparison.names import describe_where, name_setups, settings_noun
-from tfbench.analysis.comparison.scaling import Scaling, find_scaling
+from tfbench.analysis.comparison.scaling import Scaling, find_scaling, input_share, traced_share
 from tfbench.analysis.comparison.speedup import Finding, Speedup, describe_ratio
+from tfbench.analysis.run.training_warnings import MIN_HEADROOM
 from tfbench.recipe.backend_support import title_of
 from tfbench.records.sweep import AGAIN, BATCH_KEY, describe_setting
 from tfbench.wording import count, describe_span, join_words
@@ -56,7 +56,6 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     found = [*_unequal(comparison), *machine_sentences(comparison), *told]
     is_told = bool(told) and len(others) > _NUM_TOLD
     found += [text for setup in others if (text := _of_setup(comparison, setup, names, scaling, only_open=is_told))]
-    found += [] if others else _range_of_speeds(comparison)
     return (*found, *_missing(comparison, names), *_advice(comparison))
 
 
@@ -131,7 +130,15 @@ def _of_setup(
         ratio = _ratios([one for _, one in hints])
         told.append(f"{names[setup]} may differ{where}: {ratio}, not significant among {family} comparisons")
     slowest = min(found.get("slower", ()), key=lambda place: place[1].ratio, default=None)
-    return f"{'. '.join(told)}.{describe_cause(slowest[0].entries[setup]) if slowest else ''}"
+    return f"{'. '.join(told)}.{_describe_cause(slowest[0].entries[setup]) if slowest else ''}"
+
+
+def _describe_cause(entry: Entry) -> str:
+    """Returns what was measured that makes a setup slower: a sentence after a blank; "" where nothing is known."""
+    share, collectives = input_share(entry), traced_share(entry, "transfer_share")
+    if share is not None and 1 / MIN_HEADROOM < share <= 1:  # more than the step it is part of tells nothing
+        return f" The input pipeline alone takes {100 * share:.0f} % of a step."
+    return f" Collectives take {100 * collectives:.0f} % of a step." if collectives else ""
 
 
 def _advice(comparison: Comparison) -> Iterator[str]:
@@ -204,15 +211,6 @@ def _lead(own: Sequence[Standing], names: Mapping[str, str]) -> str:
     return f": {describe_span(ratios, 'x')} the speed of the next{following}" if ratios else ""
 
 
-def _range_of_speeds(comparison: Comparison) -> Iterator[str]:
-    """Says between what the speeds of the one setup lie, where it was measured at several settings."""
-    speeds = {speed: row for row in comparison.rows if (speed := row.entries[comparison.baseline].speed)}
-    if len(speeds) > 1:
-        low, high = min(speeds), max(speeds)
-        ends = [describe_span([one], " samples/s") + describe_where([speeds[one]], comparison) for one in (low, high)]
-        yield f"Only {comparison.baseline} was measured: from {' to '.join(ends)}."
-
-
 def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     """Says which configurations failed and why; of those that were not reached, how many."""
     places = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
@@ -261,14 +259,6 @@ def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mappin
             f"{count(num, 'older run')} left out: versions, settings or network differ from newer runs of the same "
             "configuration. Compare with `tfbench diff RUN RUN`."
         )
-
-
-def find_next_command(comparison: Comparison) -> str:
-    """Returns what shows where the time of a slower setup goes; "" where that is known, or there is none."""
-    pairs = [(entry, row.entries[comparison.baseline]) for row in comparison.rows for entry in row.entries.values()]
-    slower = [pair for pair in pairs if pair[0].speedup and pair[0].speedup.judgement == "slower"]
-    commands = (profile_command(*pair) for pair in slower if not describe_cause(pair[0]))
-    return next(filter(None, commands), "")
 
 
 def _backends(comparison: Comparison) -> Iterator[str]:

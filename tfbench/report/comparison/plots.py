@@ -108,8 +108,6 @@ def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
     else:
         kind = ""
         lines.append(Series("ideal: as many times the speed", (Point(1, 1), Point(most, most)), is_reference=True))
-        published = [Point(one.num_devices, one.speedup) for one in scaling.published if one.num_devices <= most]
-        lines.append(Series("published, other hardware", tuple(published), is_reference=True))
     return Plot(
         name="scaling.png",
         title=f"Speed-up over one {noun} by number of {noun}s, with 95 % intervals\n"
