@@ -60,8 +60,7 @@ def command(
     tfbench check mnist_mlp --data synthetic --baseline @last --repeats 10
     tfbench check mine.toml --baseline 3f2a --format json > check.json
     """
-    from tfbench.analysis.comparison.spread import merge_warnings
-    from tfbench.analysis.run.checks import find_speed_warnings
+    from tfbench.analysis.run.warnings import find_speed_warnings, merge_warnings
     from tfbench.report.comparison.regression import baseline_lines, check_document, check_sections
     from tfbench.report.table import text
     from tfbench.runs import baseline as baselines

@@ -4,11 +4,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.brief import RunBrief, setup_of
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
-from tfbench.analysis.comparison.hosts import setup_of
 from tfbench.analysis.comparison.references import find_own_settings
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.settings import MachineSettings

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from sweeps import build_brief
-from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.brief import RunBrief, name_setups
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.fastest import find_standings
-from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.scaling import replica_setups

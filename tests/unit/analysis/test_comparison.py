@@ -10,7 +10,7 @@ from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.intervals import log_interval
-from tfbench.analysis.comparison.speedup import Speedup
+from tfbench.analysis.comparison.judging import Speedup
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import Setup
 from tfbench.report.comparison.comparison import comparison_document, comparison_records, comparison_table

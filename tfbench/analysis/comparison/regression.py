@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 from tfbench.analysis.comparison.equality import DIGESTS, Difference, equal_settings, run_settings
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.comparison.judging import Runs
+from tfbench.analysis.comparison.judging import Runs, Speedup
 from tfbench.analysis.comparison.judging import judge as judge_runs
-from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.errors import ComparisonError
 from tfbench.records.run import RunRequest, RunResult
 from tfbench.schema import PositiveNumber, Text, schema

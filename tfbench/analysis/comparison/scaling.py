@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from tfbench.analysis.comparison.comparison import Comparison, Entry, shares_cores
+from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.fastest import Standing, find_standings
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.comparison.speedup import Finding, Judgement
+from tfbench.analysis.comparison.judging import Finding, Judgement
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, mode_of
 from tfbench.records.sweep import WORKERS_KEY
@@ -182,7 +182,7 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
     own_values = set(comparison.compared) - {"global_batch_size", "backend", WORKERS_KEY.partition(".")[2]}
     if len(backends) > 1 or own_values or any(entry.speedup and entry.unequal for entry in entries.values()):
         return None
-    adds_hardware = not any(shares_cores(run) for entry in entries.values() for run in entry.runs)
+    adds_hardware = not any(run.shares_cores for entry in entries.values() for run in entry.runs)
     there = {
         setup: place for setup, place in places.items() if place and (entries[setup] is base or entries[setup].speedup)
     }

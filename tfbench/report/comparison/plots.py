@@ -3,8 +3,8 @@
 import statistics
 from collections.abc import Callable
 
+from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison, Entry
-from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.report.breakdown import breakdown_plot, breakdown_seconds
 from tfbench.report.comparison.layout import Layout, lay_out

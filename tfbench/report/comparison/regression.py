@@ -7,8 +7,8 @@ from typing import Any
 
 from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.intervals import log_interval
+from tfbench.analysis.comparison.judging import describe_ratio
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
-from tfbench.analysis.comparison.speedup import describe_ratio
 from tfbench.report.comparison.difference import format_value
 from tfbench.report.comparison.speeds import with_interval
 from tfbench.report.document import to_plain

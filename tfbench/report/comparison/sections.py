@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.machines import version_warnings
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.spread import merge_warnings
 from tfbench.analysis.comparison.verdict import find_caveats
+from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.report.comparison.comparison import comparison_tables
 from tfbench.report.comparison.machines import machines_section
 from tfbench.report.comparison.references import reference_section
