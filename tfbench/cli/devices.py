@@ -131,7 +131,7 @@ def _check_as_one(devices: Sequence[str], backend: str) -> Check:
 
 
 def _check(device: str, backend: str) -> Check:
-    from tfbench.analysis.run.checks import find_requested_warnings
+    from tfbench.analysis.run.warnings import find_requested_warnings
     from tfbench.errors import TfbenchError
 
     limits: dict[str, Any] = {"measurement.seconds": CHECK_SECONDS}

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tfbench import errors
-from tfbench.analysis.run.checks import find_early_warnings
 from tfbench.analysis.run.summary import summarize_run
+from tfbench.analysis.run.warnings import find_early_warnings
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
 from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
