@@ -142,7 +142,7 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, contents: bytes | Non
             [1],
             "model.hidden_unit: unknown key. Did you mean 'hidden_units'? Known keys: hidden_units,",
         ),
-        ("model__hidden_units", 5, "model.hidden_units: must be a list, such as [1000, 1000]. Received: 5."),
+        ("model__hidden_units", 5, "model.hidden_units: must be a list. Received: 5."),
         ("dataset__name", "mnits", "dataset.name: unknown data set 'mnits'. Did you mean 'mnist'?"),
         ("dataset__size", 5, "dataset.size: unknown key. Known keys: none."),
         ("trainning__epochs", 1, "trainning: unknown key. Did you mean 'training'?"),
