@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from tfbench import api
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.spread import merge_warnings
 from tfbench.analysis.comparison.verdict import find_caveats
+from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.toml_text import describe_values, format_compact
 from tfbench.records.machine import Environment

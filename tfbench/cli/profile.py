@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import GroupedCommand, setup_option
+from tfbench.cli._options import DURATION, GroupedCommand, setup_option
 from tfbench.cli._output import echo_json, exit_code
-from tfbench.cli._units import DURATION
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON document
 
 
-@click.command(cls=GroupedCommand, short_help="Find where the time of a training step goes.")
+@click.command("profile", cls=GroupedCommand, short_help="Find where the time of a training step goes.")
 @click.argument("recipe")
 @click.option(
     "--seconds", metavar="S", type=DURATION, default="20", help="Begin no more rounds after; at least three are made."
@@ -27,7 +26,7 @@ _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON docu
 @click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
 @setup_option
 @measures
-def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any) -> "ExitCode":
+def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any) -> "ExitCode":
     """Find where the time of a step of RECIPE goes.
 
     A step is one update of the weights, from one batch. Input, dispatch, forward, backward and update are timed as

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._options import FILE
 from tfbench.cli._output import echo_lines, is_stdout, require_free, waiting, write_to
 from tfbench.cli._store import end_with_unreadable
-from tfbench.cli._units import FILE
 from tfbench.cli.compare import read_comparison, selection_options
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ DEFAULT_OUTPUT = "tfbench-report.html"
 _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 
 
-@click.command(short_help="Write a comparison as one HTML file.")
+@click.command("report", short_help="Write a comparison as one HTML file.")
 @selection_options
 @click.option(
     "-o",
@@ -30,7 +30,7 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 )
 @click.option("--force", is_flag=True, help="Overwrite the file, whatever it is.")
 @click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write PNG files, too.")
-def command(
+def report_command(
     output: Path,
     force: bool,
     plots: Path | None,

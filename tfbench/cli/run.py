@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._measuring import Measuring, ShownRuns, measures, show_run, typed_words
-from tfbench.cli._options import WORKER_PARAMETERS, GroupedCommand, require_absent, setup_option, stack
+from tfbench.cli._options import SHARE, WORKER_PARAMETERS, GroupedCommand, require_absent, setup_option, stack
 from tfbench.cli._output import echo_json, echo_lines, exit_code
-from tfbench.cli._units import SHARE
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
@@ -80,7 +79,7 @@ _worker_options = stack(
 @click.option("-q", "--quiet", is_flag=True, help="Show its result in one line; with --format json only warnings.")
 @click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
 @measures
-def command(
+def run_command(
     recipe: str | None,
     resume: str | None,
     name: str | None,
@@ -222,14 +221,13 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     import dataclasses
 
     from tfbench.recipe.devices import require_usable
-    from tfbench.runs.ranks import GivenRank, find_rank
+    from tfbench.runs.ranks import find_rank
 
     recipe = request.recipe
     if recipe.distribution.strategy != "multi_worker":  # variables may stand, which are for all commands
         require_absent(f"{recipe.distribution.strategy} has no workers, --strategy multi_worker has", *given)
         return request
-    named = GivenRank(**given)
-    number, rank = find_rank(named, recipe.distribution.num_workers, recipe.training.backend, os.environ)
+    number, rank = find_rank(recipe, os.environ, **given)
     distribution = dataclasses.replace(recipe.distribution, num_workers=number)
     require_usable(distribution, recipe.training)
     recipe = dataclasses.replace(recipe, distribution=distribution)

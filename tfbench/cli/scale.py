@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tfbench.errors import ExitCode
 
 
-@click.command(cls=GroupedCommand, short_help="Find out whether more devices help.")
+@click.command("scale", cls=GroupedCommand, short_help="Find out whether more devices help.")
 @click.argument("recipe")
 @click.option(
     "--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 1,2,4; 1 is always measured."
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--per-replica-batch-size", metavar="N", type=int, help="With --weak. [default: the recipe's batch]")
 @plan_options(seconds=5)
 @measures
-def command(
+def scale_command(
     recipe: str,
     replicas: str,
     modes: str,

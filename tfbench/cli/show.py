@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
 
 
-@click.command(short_help="Print a network layer by layer, or the settings of a run.")
+@click.command("show", short_help="Print a network layer by layer, or the settings of a run.")
 @click.argument("recipe", required=False)
 @click.option("--effective", "run", metavar="RUN", help="Print what was in effect in a run.")
 @set_option
@@ -29,7 +29,7 @@ _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and 
 @click.option("--toml", "as_toml", is_flag=True, help="Print the recipe with every default.")
 @store_option
 @format_option
-def command(
+def show_command(
     recipe: str | None,
     run: str | None,
     overrides: "dict[str, Any]",

@@ -130,7 +130,7 @@ class Group:
         if failures and (self._has_failures or is_over):
             return min(failures, key=lambda failure: failure[0])[1]
         self._has_failures = bool(failures)  # judged at the next look: the cause may not have been read yet
-        faults = (fault for each in self._watched if not each.has_ended and (fault := each.find_fault()))
+        faults = (fault for each in self._watched if each.end is None and (fault := each.find_fault()))
         reason = next(faults, "") or self._silence.find_fault()
         return RunExit(status="KILLED", reason=reason) if reason else None
 
@@ -142,7 +142,7 @@ class _Watched:
         rank = request.worker_rank or WorkerRank(index=0, num_workers=1, addresses=("",))
         self.worker = worker
         self.name = f"worker {rank.index} of {rank.num_workers}"
-        self.is_ready = self.has_ended = False
+        self.is_ready = False
         self.end: RunExit | None = None
         self.blame = (0, 0.0)  # of several that failed, the smallest is the cause: how it ended, and when
         self._address = rank.addresses[0]
@@ -167,7 +167,6 @@ class _Watched:
     def look(self) -> None:
         """Notes whether its process has ended, and how, unless its journal says so."""
         returncode = self.worker.returncode
-        self.has_ended = returncode is not None
         if returncode is not None and self.end is None:
             self.end = describe_return(returncode, self.worker.stderr_tail(), self.name)
             self.blame = (0, time.time())

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from tfbench.errors import RecipeError
+from tfbench.recipe.sections import Recipe
 from tfbench.records.placement import WorkerRank
 from tfbench.wording import shorten
 
@@ -22,16 +23,6 @@ _RANKS = (  # launcher; its variables for a worker's number, how many there are,
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class GivenRank:
-    """What the command line says; None: nothing."""
-
-    workers: int | None = None  # all of them started here
-    coordinator: str | None = None  # "HOST:PORT" or "HOST", or those of all workers, separated by commas
-    num_workers: int | None = None
-    worker_index: int | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class _Told:
     """What variables say."""
 
@@ -42,22 +33,33 @@ class _Told:
 
 
 def find_rank(
-    given: GivenRank, num_workers: int | None, backend: str, environ: Mapping[str, str]
+    recipe: Recipe,
+    environ: Mapping[str, str],
+    *,
+    workers: int | None = None,
+    coordinator: str | None = None,
+    num_workers: int | None = None,
+    worker_index: int | None = None,
 ) -> tuple[int, WorkerRank | None]:
     """Returns how many workers there are, and which of them is started here; None: all are.
 
+    What the command line gives wins over variables, and may not contradict them, or the recipe.
+
     Args:
-        given: By the command line; it wins over variables, and may not contradict them.
-        num_workers: By the recipe.
-        backend: On TensorFlow, the addresses of all workers must be known.
+        recipe: Says how many there are, if nothing else does; on TensorFlow, the addresses of all must be known.
         environ: Variables.
+        workers: Given: all of them are started here.
+        coordinator: Given: "HOST:PORT" or "HOST", or those of all workers, separated by commas.
+        num_workers: Given: how many there are.
+        worker_index: Given: which one this is.
 
     Raises:
         RecipeError: It is not said, or one thing contradicts another.
     """
-    by_hand = (given.coordinator, given.num_workers, given.worker_index)
-    told = _read_variables(environ, needs_addresses=given.coordinator is None and given.workers is None)
-    if given.workers is not None:
+    by_hand = (coordinator, num_workers, worker_index)
+    told = _read_variables(environ, needs_addresses=coordinator is None and workers is None)
+    by_recipe = recipe.distribution.num_workers
+    if workers is not None:
         if by_hand != (None, None, None):
             raise RecipeError(
                 "--workers: starts all workers on this machine; --coordinator, --num-workers and --worker-index are "
@@ -68,24 +70,24 @@ def find_rank(
                 f"--workers: would be started by each of {told.num_workers} processes of {told.by}. Leave it out for "
                 "one worker a process, or start one process."
             )
-        return _agree({"--workers": given.workers, _BY_RECIPE: num_workers}) or 0, None
+        return _agree({"--workers": workers, _BY_RECIPE: by_recipe}) or 0, None
     if told and told.num_workers == 1:  # a shell in a step of one process: no group
         told = None
     if told is None and by_hand == (None, None, None):
-        if num_workers is None:
+        if by_recipe is None:
             raise RecipeError(f"strategy multi_worker: {_HOW}{_explain_slurm(environ)}")
-        return num_workers, None
+        return by_recipe, None
     told = told or _Told(by="the command line")
-    addresses = _list_addresses(given.coordinator) if given.coordinator else told.addresses
+    addresses = _list_addresses(coordinator) if coordinator else told.addresses
     number = _agree(
         {
-            "--num-workers": given.num_workers,
+            "--num-workers": num_workers,
             f"the number of processes by {told.by}": told.num_workers,
-            "the number of addresses in --coordinator": len(addresses) if "," in (given.coordinator or "") else None,
-            _BY_RECIPE: num_workers,
+            "the number of addresses in --coordinator": len(addresses) if "," in (coordinator or "") else None,
+            _BY_RECIPE: by_recipe,
         }
     )
-    index = _agree({"--worker-index": given.worker_index, f"the number by {told.by}": told.index})
+    index = _agree({"--worker-index": worker_index, f"the number by {told.by}": told.index})
     if number is None or index is None or not addresses:
         wanted = {"--num-workers N": number, "--worker-index I": index, "--coordinator HOST:PORT": addresses or None}
         lacking = " ".join(option for option, value in wanted.items() if value is None)
@@ -95,7 +97,7 @@ def find_rank(
         )
     if not 0 <= index < number:
         raise RecipeError(f"--worker-index: must be from 0 to {number - 1}, of {number} workers. Received: {index}.")
-    if backend == "tensorflow" and len(addresses) != number:
+    if recipe.training.backend == "tensorflow" and len(addresses) != number:
         raise RecipeError(
             f"strategy multi_worker: TensorFlow needs the address of each worker, and {told.by} says "
             f"{len(addresses)} of {number}: --coordinator HOST:PORT,HOST:PORT with all of them in their order."

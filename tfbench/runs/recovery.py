@@ -28,8 +28,6 @@ from tfbench.wording import without_secrets
 _RESULTS = frozenset(
     {events.Ready, events.SpansMeasured, events.EpochEnded, events.Failed, events.Exited, events.Unreadable}
 )
-
-
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
 

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tfbench.analysis.comparison.equality import BUILT, find_unequal
-from tfbench.analysis.comparison.intervals import Interval, log_interval
-from tfbench.analysis.comparison.spread import RepeatsSummary, find_spreads
+from tfbench.analysis.comparison.intervals import Interval, RepeatsSummary, find_spreads, log_interval
 from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TfbenchError
 from tfbench.recipe.sections import MAX_SEED
 from tfbench.records.run import RunRequest

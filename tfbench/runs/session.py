@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tfbench import errors
-from tfbench.analysis.run.checks import find_early_warnings
 from tfbench.analysis.run.summary import summarize_run
+from tfbench.analysis.run.warnings import find_early_warnings
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
 from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
@@ -19,7 +19,7 @@ from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.records.worker_journals import worker_journal_path
 from tfbench.runs.group import Group
-from tfbench.runs.launch import Launch, prepare
+from tfbench.runs.launch import Settings, prepare, start
 from tfbench.runs.process import STOP_SECONDS, Worker
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits
@@ -63,10 +63,9 @@ def execute_run(
         TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and nothing is left in
             the store.
     """
-    launch = prepare(request)
-    request = launch.request
+    request, settings = prepare(request)
     with StopSignals() as stop, _opened_journal(request, state, store) as journal:
-        with _start_worker(launch, journal.path, store) as worker:
+        with _start_worker(request, settings, journal.path, store) as worker:
             run = _Run(request, tracker, observer, worker, stop, limits)
             rejection = run.follow()
             if rejection is None:
@@ -97,11 +96,11 @@ def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> 
         yield journal
 
 
-def _start_worker(launch: Launch, journal_path: Path, store: Store) -> Worker | Group:
+def _start_worker(request: RunRequest, settings: Settings, journal_path: Path, store: Store) -> Worker | Group:
     try:
-        return launch.start(journal_path)
+        return start(request, settings, journal_path)
     except OSError as error:
-        store.discard(launch.request.run_id)
+        store.discard(request.run_id)
         where = f": {error.filename}" if error.filename else ""
         raise TfbenchError(f"the measuring process cannot be started: {error.strerror}{where}.") from error
 

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
@@ -15,7 +14,7 @@ from tfbench.records.sweep import PlannedRunResult, SweepPlan, list_planned_runs
 from tfbench.report.comparison.comparison import comparison_document, comparison_rows, comparison_table
 from tfbench.report.document import document
 from tfbench.report.table import Section, html
-from tfbench.store.briefs import Briefs, read_briefs
+from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 from tfbench.wording import count
 
@@ -152,33 +151,12 @@ def compare_stored(
         baseline: The setup that others are held against; None: the first.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
     """
-    found, unreadable = _read_oldest_first(store) if run_ids is None else read_briefs(store, run_ids)
+    found, unreadable = read_briefs(store, store.run_ids() if run_ids is None else run_ids)
+    if run_ids is None:
+        found.sort(key=lambda brief: brief.created)
     briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
-    return dataclasses.replace(_compare(briefs, baseline, allows_unequal), unreadable=unreadable)
-
-
-def compare_each_recipe(store: Store, *, baseline: str | None = None, allows_unequal: bool = False) -> list[Comparison]:
-    """Sets all runs of a store side by side, those of each recipe by themselves.
-
-    Args:
-        store: Where they are.
-        baseline: The setup that others are held against, of a recipe that has it; else, and with None, its first.
-        allows_unequal: Whether to compare runs that differ in what must be equal all the same.
-    """
-    briefs = [brief for brief in _read_oldest_first(store).found if not brief.profile]
-    recipes = dict.fromkeys(brief.recipe for brief in briefs)
-    return [_compare([one for one in briefs if one.recipe == recipe], baseline, allows_unequal) for recipe in recipes]
-
-
-def _compare(briefs: list[RunBrief], baseline: str | None, allows_unequal: bool) -> Comparison:
     comparison = compare(briefs, baseline=baseline, allows_unequal=allows_unequal)
-    return dataclasses.replace(comparison, own_settings=find_own_settings(briefs))
-
-
-def _read_oldest_first(store: Store) -> Briefs:
-    briefs = read_briefs(store, store.run_ids())
-    briefs.found.sort(key=lambda brief: brief.created)
-    return briefs
+    return dataclasses.replace(comparison, own_settings=find_own_settings(briefs), unreadable=unreadable)
 
 
 def list_compared(plan: SweepPlan) -> tuple[str, ...]:

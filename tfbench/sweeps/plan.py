@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from tfbench.errors import DeviceError, Notice, RecipeError
-from tfbench.machine.devices import count_gpus
-from tfbench.machine.frameworks import describe_lack, is_installed
+from tfbench.machine.devices import count_gpus, describe_lack, is_installed
 from tfbench.recipe import tables
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.recipe.devices import require_strategy, require_usable
@@ -80,7 +79,6 @@ def new_plan(
     setups: Sequence[Setup],
     *,
     variations: Sequence[Variation] = (),
-    names_machines: bool = False,
     **fields: Any,
 ) -> SweepPlan:
     """Plans the runs of a recipe under several setups.
@@ -90,13 +88,11 @@ def new_plan(
         setups: Each is taken once; the first is the baseline. None sets what is varied. In the plan each says its
             backend, unless that and the recipe's are TensorFlow: others may stand beside it later.
         variations: What is varied.
-        names_machines: Whether a scheduler will find the machines that setups name.
         fields: Others of the plan: its rounds, limits, time budget, batch size of a replica, refinement.
 
     Raises:
-        RecipeError: A setup sets what is varied, or names a machine that nobody will find.
+        RecipeError: A setup sets what is varied.
     """
-    require_machine_found(setups, names_machines=names_machines)
     varied = {
         key for variation in variations for key in (THREAD_KEYS if variation.key == THREADS else (variation.key,))
     }
@@ -118,19 +114,6 @@ def new_plan(
         argv=request.argv,
         **fields,
     )
-
-
-def require_machine_found(setups: Iterable[Setup], *, names_machines: bool) -> None:
-    """Rejects setups that name a machine where all runs are made on this one.
-
-    Raises:
-        RecipeError: Naming the first.
-    """
-    if named := [setup for setup in setups if setup.machine and not names_machines]:
-        raise RecipeError(
-            f'setup "{shorten(named[0].label)}": names a machine, and all runs are made on this one. `tfbench sweep '
-            "--plan FILE` leaves its tasks to a scheduler, `--ray ADDRESS` finds it in a Ray cluster."
-        )
 
 
 def _name_backend(setup: Setup, recipe: Recipe) -> Setup:

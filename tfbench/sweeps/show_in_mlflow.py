@@ -26,8 +26,7 @@ class ShownSweep:
     tracking_uri: str
     experiment: str
     experiment_id: str
-    num_runs: int  # that are shown
-    num_missing: int  # that were measured, and are in another place or in none
+    num_missing: int  # that were measured, and are not there
 
 
 def show_sweep(store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], tracker: Tracker) -> TrackedSweep:
@@ -77,7 +76,6 @@ def find_shown_sweep(
         tracking_uri=uri,
         experiment=experiment,
         experiment_id=tracked.experiment_id,
-        num_runs=len(tracked.run_ids),
         num_missing=len(run_ids - tracked.run_ids),
     )
 

@@ -35,9 +35,10 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log, read_sweep, reopened_log
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
-from tfbench.sweeps.plan import check_configurations, require_backends, require_machine_found
+from tfbench.sweeps.plan import check_configurations, require_backends
 from tfbench.sweeps.show_in_mlflow import try_to_show
 from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_rejected
+from tfbench.wording import shorten
 
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
 
@@ -100,7 +101,11 @@ def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
         DatasetError: There is no data for the first run; a new sweep leaves no record then.
         TrackingError: The record cannot be written, or another process is at it.
     """
-    require_machine_found(planned.plan.setups, names_machines=False)
+    if named := [setup.label for setup in planned.plan.setups if setup.machine]:
+        raise RecipeError(
+            f'setup "{shorten(named[0])}": names a machine, and all runs are made on this one. `tfbench sweep --plan '
+            "FILE` leaves its tasks to a scheduler, `--ray ADDRESS` finds it in a Ray cluster."
+        )
     require_backends(planned.plan)
     with planned.log as log:
         end = run_sweep(log, maker, observer)

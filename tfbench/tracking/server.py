@@ -7,7 +7,6 @@ answers, and of its memory.
 
 import contextlib
 import errno
-import ipaddress
 import os
 import socket
 import sqlite3
@@ -65,11 +64,6 @@ def choose_port(wanted: int | None, host: str = HOST) -> int:
     raise TrackingError(
         f"ports {DEFAULT_PORT} to {DEFAULT_PORT + TRIED_PORTS - 1} of {host} are all in use. Use --port."
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Says whether nobody but this machine reaches what listens on an address, or name, of it."""
-    return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
 
 
 def public_name(host: str) -> str:

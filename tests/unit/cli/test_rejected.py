@@ -110,7 +110,7 @@ REJECTED = {
     "scale mine.toml --replicas 2 --modes data,layers": "--modes: must be some of data,workers,model,hybrid.",
     "scale mine.toml --replicas 2 --modes data,model": "--modes model: strategy model: not on backend tensorflow: ",
     "scale mine.toml --replicas 1": "--replicas: must be numbers such as 1,2,4, one of them above 1. Received: 1.",
-    "scale mine.toml --devices cpu --replicas 1,128": "--replicas: at most 64 logical CPUs. Received: 128.",
+    "scale mine.toml --devices cpu --replicas 1,128": "devices: cpu:0 to cpu:63. Received: 'cpu:",
     "scale mine.toml --devices cpu --replicas 2 --set training.compiler=xla": "XLA cannot compile a step over several",
     "scale mine.toml --replicas 2 --per-replica-batch-size 10": "leave --per-replica-batch-size out",
     "scale mine.toml --replicas 2 --weak --global-batch-size 10": "leave --global-batch-size out",

@@ -21,7 +21,7 @@ from builders import build_environment, build_recipe, build_request
 from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.cli._streams import CleanStream
+from tfbench.cli._output import CleanStream
 from tfbench.errors import TrackingError
 from tfbench.records.machine import Environment
 from tfbench.records.run import RunExit, RunResult

@@ -14,8 +14,8 @@ from builders import build_placement, build_recipe, build_request, build_result,
 from journals import build_sized_result, write_journal
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
 from screens import Screen
-from tfbench.analysis.run.checks import find_early_warnings
 from tfbench.analysis.run.summary import summarize_run
+from tfbench.analysis.run.warnings import find_early_warnings
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.journal import files_folder

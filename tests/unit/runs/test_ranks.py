@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from builders import build_recipe
 from tfbench.errors import RecipeError
-from tfbench.runs.ranks import GivenRank, find_rank
+from tfbench.runs.ranks import find_rank
 
 SLURM = {
     "SLURM_JOB_ID": "70",
@@ -45,7 +46,9 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def find(
     environment: Mapping[str, str], by_recipe: int | None = None, backend: str = "jax", **given: Any
 ) -> tuple[int, int, str]:
-    number, rank = find_rank(GivenRank(**given), by_recipe, backend, environment)
+    distribution = {"strategy": "multi_worker", "num_workers": by_recipe}
+    recipe = build_recipe(distribution=distribution, training={"backend": backend, "global_batch_size": 24})
+    number, rank = find_rank(recipe, environment, **given)
     assert rank is None or rank.num_workers == number
     return (rank.index, number, ",".join(rank.addresses)) if rank else (0, number, "")
 

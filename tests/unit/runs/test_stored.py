@@ -57,18 +57,6 @@ def test_a_run_is_read_with_what_was_made_of_it(store: Store) -> None:
         tfbench.read_run("nobody")
 
 
-def test_stored_runs_are_compared_as_the_command_does(store: Store) -> None:
-    found = tfbench.compare(store="mlruns")
-    assert found.plan is None
-    assert len(found.comparison.runs) == 2
-    measured = [row for row in found.rows() if row["status"] == "FINISHED"]
-    assert len(measured) == len(found.rows()) - 2 == 2  # two networks under two setups, each under one of them
-    assert {row["samples_per_second"] for row in measured} == {run.speed for run in found.comparison.runs}
-    assert tfbench.compare([build_sized_result(0).request.run_id]).comparison.runs[0].speed
-    with pytest.raises(UnknownNameError, match="no such setup"):
-        tfbench.compare(baseline="default tpu:0")
-
-
 def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:
     result = build_sized_result(0)
     hold(write_journal(Store(Path("mlruns")), result, without=("exit", "finished")))

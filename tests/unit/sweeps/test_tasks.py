@@ -24,7 +24,7 @@ from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.sweep import make_sweep, make_task, reopen_sweep
+from tfbench.sweeps.sweep import make_sweep, make_task, new_sweep, reopen_sweep
 from tfbench.sweeps.tasks import find_results, find_task, list_tasks, note_imported, read_plan_file, write_plan_file
 
 HERE = platform.node()
@@ -55,24 +55,24 @@ def test_a_task_is_all_rounds_of_a_setting_and_its_setups_take_turns_as_on_one_m
     assert [planned.setting for planned in second.runs] == [1] * 6
 
 
-def test_setups_that_name_a_machine_are_a_task_of_their_own() -> None:
+def test_setups_that_name_a_machine_are_a_task_of_their_own_and_none_of_this_machine(store: Store) -> None:
     named = map(parse_setup, ("default cpu:0 @a", "default cpu:0 @b", "mirrored cpu:0 @b"))
     setups = (*TWO_SETUPS, *named)
-    found = list_tasks(build_plan(setups=setups, num_rounds=1))
-    assert [(task.setting, task.machine, sorted(planned.setup for planned in task.runs)) for task in found] == [
-        *[(0, "", [0, 1]), (0, "a", [2]), (0, "b", [3, 4])],
-        *[(1, "b", [3, 4]), (1, "a", [2]), (1, "", [0, 1])],
-    ]
-    assert [task.number for task in found] == list(range(6))
+    plan = build_plan(setups=setups, num_rounds=1)
+    found = list_tasks(plan)
+    tasks = [(task.setting, task.machine, sorted(planned.setup for planned in task.runs)) for task in found]
+    assert tasks[:3] == [(0, "", [0, 1]), (0, "a", [2]), (0, "b", [3, 4])]
+    with pytest.raises(RecipeError, match='setup "default cpu:0 @a": names a machine, and all runs are made on this'):
+        make_sweep(new_sweep(store, plan), FakeMaker(store, FakeRuns(100.0)), Observer())
+    assert tasks[3:] == [(1, "b", [3, 4]), (1, "a", [2]), (1, "", [0, 1])]
 
 
 def test_a_plan_is_written_with_what_its_tasks_are_of_and_read_back(tmp_path: Path) -> None:
     plan, path = build_plan(setups=(*TWO_SETUPS, parse_setup("default cpu:0 @a"))), tmp_path / "plan.json"
     write_plan_file(plan, path)
     assert read_plan_file(path) == plan
-    assert [(one["machine"], one["num_runs"]) for one in json.loads(path.read_text())["tasks"]] == [
-        *[("", 4), ("a", 2), ("a", 2), ("", 4)]
-    ]
+    tasks = json.loads(path.read_text())["tasks"]
+    assert [(one["machine"], one["num_runs"]) for one in tasks] == [("", 4), ("a", 2), ("a", 2), ("", 4)]
 
 
 @pytest.mark.parametrize(
