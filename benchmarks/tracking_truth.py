@@ -15,8 +15,7 @@ from servers import MlflowServer
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import RunExit, RunResult
 from tfbench.records.sweep import ROUND_TAG, SETUP_TAG, SWEEP_TAG
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import fields
 
 LONG_EPOCHS = 150  # of one run: more values than MLflow takes in one call

@@ -30,9 +30,8 @@ from tfbench.records.settings import MachineSettings
 from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.run import Run, RunLimits, list_rows, read_predecessor, read_stored
 from tfbench.runs.run_maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
-from tfbench.store.store import Store
+from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import find_named, read_sweep
-from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import make_variation, parse_setup
 from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep
 from tfbench.sweeps.plan import plan_sweep
@@ -290,7 +289,7 @@ def read_run(which: str = "@last", *, store: Folder = DEFAULT_STORE) -> Run:
     """Reads a run of a store as far as its journal goes.
 
     Args:
-        which: The beginning of tfbench's or MLflow's id, a run's name, or "@last".
+        which: The beginning of its id, a run's name, or "@last".
         store: Folder that keeps it.
 
     Raises:

@@ -165,21 +165,6 @@ def test_a_server_that_is_down_costs_one_warning_and_no_figure(tmp_path: Path) -
     assert len(document["epochs"]) == 2
 
 
-def test_a_database_that_is_deleted_under_a_run_is_made_anew_by_recover(endless: Command, tmp_path: Path) -> None:
-    for path in list(endless.store.glob("mlflow.db*")):
-        path.unlink(missing_ok=True)  # the run removes some of them by itself
-    shutil.rmtree(endless.store / "artifacts", ignore_errors=True)
-    count = len(epochs_in(endless.store))
-    endless.wait_for("epoch", count=count + 20)
-    endless.send(signal.SIGTERM)
-    done = endless.wait()
-    assert done.exit_code == 130
-    assert "interrupted by SIGTERM" in done.stdout
-    assert "Traceback" not in done.stderr
-    assert run("recover", "--all", cwd=tmp_path).exit_code == 0
-    require_tracked(endless.store)
-
-
 def test_a_store_that_is_deleted_under_a_run_ends_it_with_a_message(endless: Command) -> None:
     worker = endless.worker()
     gone = endless.store.rename(endless.store.with_name("gone"))  # at once: the run goes on writing into it

@@ -19,8 +19,7 @@ from tfbench.records.journal import read_records, read_run, replay
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run import plots
 from tfbench.runs.recovery import RecoveredRun, import_journals, recover
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 

@@ -134,20 +134,3 @@ def test_a_dead_server_s_password_is_in_no_note_and_recover_says_how_it_gets_it(
     seen("ui", "--sweep", "@last", exit_code=2)
     require_nowhere(tmp_path)
     require_unseen(seen)
-
-
-def test_recover_takes_the_password_from_the_environment(server: MlflowServer, tmp_path: Path) -> None:
-    with guarded(server) as proxy:
-        bare = f"http://127.0.0.1:{proxy.port}"
-        seen = Watched(tmp_path)
-        seen(*RUN, MLFLOW_TRACKING_URI=bare.replace("//", "//me:wr0ng@"))
-        assert "401" in seen("recover", exit_code=2, MLFLOW_TRACKING_URI=bare).stdout
-        done = seen(
-            "recover",
-            MLFLOW_TRACKING_URI=bare,
-            MLFLOW_TRACKING_USERNAME="me",
-            MLFLOW_TRACKING_PASSWORD=SECRET,
-        )
-        assert "recovered  FINISHED" in done.stdout
-    require_nowhere(tmp_path, server.files.parent)
-    require_unseen(seen)

@@ -11,8 +11,7 @@ import pytest
 from builders import build_request, build_result
 from journals import write_journal
 from runs import DEADLINE_SECONDS, Command
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import mlflow_calls
 
 Cli = Callable[..., Any]

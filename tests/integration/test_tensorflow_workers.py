@@ -33,7 +33,7 @@ from tfbench.errors import MeasurementError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.optimizers import AdamConfig, SgdConfig
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.part import WHOLE, Part
+from tfbench.records.placement import WHOLE, Part
 from tfbench.records.placement import WorkerRank
 from tfbench.schema import to_plain
 from tfbench.worker.optimizer import build_optimizer

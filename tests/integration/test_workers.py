@@ -10,7 +10,7 @@ import pytest
 from browser import free_port
 from fake_workers import read_journal
 from runs import NO_CHECKS, Command, of_kind, wait_for_the_end_of, wait_until
-from tfbench.records.worker_journals import FOLDER
+from tfbench.records.run_folder import WORKERS
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NAME == "torch", reason="PyTorch trains in one process")]
@@ -34,7 +34,7 @@ def test_workers_of_two_commands_train_as_one_until_one_is_gone(tmp_path: Path) 
     first, second = start_two(tmp_path, *[("--epochs", "100000", "--global-batch-size", "4096")] * 2)
 
     def journal_of_second() -> list[dict[str, Any]]:
-        paths = list(second.store.rglob(f"{FOLDER}/1.jsonl"))
+        paths = list(second.store.rglob(f"{WORKERS}/1.jsonl"))
         return read_journal(paths[0]) if paths else []
 
     epoch = first.wait_for("epoch")[0]["epoch"]
@@ -49,7 +49,7 @@ def test_workers_of_two_commands_train_as_one_until_one_is_gone(tmp_path: Path) 
     assert (end["status"], "another worker ended" in end["reason"]) == ("FAILED", True), end
     assert ended[0].document["epochs"]
     assert ended[1].document["reason"].startswith("worker 1 of 2 was killed by SIGKILL")
-    assert Path(ended[1].document["journal"]).parent.name == FOLDER
+    assert Path(ended[1].document["journal"]).parent.name == WORKERS
 
 
 def test_a_worker_that_was_asked_for_something_else_is_rejected_by_both(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit, RunRequest, Summary
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits
 from tfbench.runs.run_maker import RunMaker
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 
 # What becomes of a run: its speed, how it ended, or why it was rejected.
 Fate = float | str | Exception

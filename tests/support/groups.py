@@ -17,8 +17,7 @@ from tfbench.records.observer import Observer
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.runs import session
 from tfbench.runs.run import Run
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 
 RUN = "run1"
 Fates = Callable[..., None]  # called with what is to become of which worker: w1="fail"

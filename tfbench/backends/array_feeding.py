@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tfbench.datasets.sources import order
 from tfbench.datasets.sources.order import crop_at_random, crop_view
 from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
-from tfbench.records.part import WHOLE, Part
+from tfbench.records.placement import WHOLE, Part
 
 PREFETCHED_BATCHES = 4  # batches waiting to be used
 

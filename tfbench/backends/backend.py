@@ -30,9 +30,8 @@ from tfbench.machine.usage import GpuPeaks
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
-from tfbench.records.placement import Feed, Placement, ReplicaCheck, WorkerRank
+from tfbench.records.placement import Feed, Placement, ReplicaCheck, Spread, WorkerRank
 from tfbench.records.run import EffectiveSettings
-from tfbench.records.spread import Spread
 
 
 class Backend(ArrayFeeding, Kernels):

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from tfbench.report.run.console import Detail, RunConsole
     from tfbench.runs.run import Run, RunLimits
     from tfbench.runs.run_maker import RunMaker
-    from tfbench.store.store import Store
-    from tfbench.store.tracking_state import TrackingState
+    from tfbench.store.store import Store, TrackingState
 
 F = TypeVar("F", bound=Callable[..., Any])
 

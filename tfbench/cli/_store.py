@@ -33,7 +33,7 @@ def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str 
     from tfbench.cli._options import DURATION
     from tfbench.errors import TrackingError
     from tfbench.runs.run_maker import open_tracker
-    from tfbench.store.tracking_state import TrackingState
+    from tfbench.store.store import TrackingState
 
     given = os.environ.get("TFBENCH_SERVER_TIMEOUT")
     try:

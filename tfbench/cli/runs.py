@@ -29,7 +29,7 @@ from tfbench.cli._settings import read_machines
 from tfbench.cli._store import make_tracker
 from tfbench.cli.compare import show_compared
 from tfbench.errors import InterruptedRunError, TrackingError, UnknownNameError
-from tfbench.records.history import STATUSES
+from tfbench.report.history import STATUSES
 
 if TYPE_CHECKING:
     from tfbench.runs.recovery import RecoveredRun
@@ -187,7 +187,7 @@ def import_command(files: tuple[Path, ...], tracking_uri: str | None, experiment
     tfbench import nodes/journals/*.jsonl && tfbench compare --sweep @last
     """
     from tfbench.runs.recovery import import_journals
-    from tfbench.store.tracking_state import TrackingState
+    from tfbench.store.store import TrackingState
     from tfbench.sweeps.tasks import note_imported
 
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)

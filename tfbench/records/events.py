@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.json_lines import UNREADABLE, Record
 from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, PeakCheck, Usage
-from tfbench.records.placement import Placement, ReplicaCheck
+from tfbench.records.placement import ExchangeCheck, Placement, ReplicaCheck, Spread
 from tfbench.records.profile import (
     BandwidthCheck,
     EpochCheck,
@@ -27,7 +27,6 @@ from tfbench.records.run import (
     Status,
     WorkerError,
 )
-from tfbench.records.spread import ExchangeCheck, Spread
 from tfbench.schema import NaturalNumber, NonNegativeNumber, Timestamp, build
 
 Span = tuple[NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber]  # epoch, first and last step, seconds

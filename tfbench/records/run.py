@@ -7,10 +7,8 @@ from tfbench.recipe.backend_support import Compiler
 from tfbench.recipe.sections import Recipe
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, PeakCheck, Usage
-from tfbench.records.part import WHOLE, Part
-from tfbench.records.placement import Placement, ReplicaCheck, WorkerRank
+from tfbench.records.placement import WHOLE, ExchangeCheck, Part, Placement, ReplicaCheck, Spread, WorkerRank
 from tfbench.records.profile import Profile, ProfileRequest
-from tfbench.records.spread import ExchangeCheck, Spread
 from tfbench.schema import Id, NaturalNumber, NonNegativeNumber, Timestamp, schema
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
@@ -271,3 +269,27 @@ class TrackedRun:
     tracking_uri: str
     experiment_id: str
     run_id: str
+
+
+FAST_TAG = "tfbench.fast"  # the group of the short runs, its trial
+TRIAL_TAG = "tfbench.trial"  # of each of them, its number
+AS_ASKED_TAG = "tfbench.fast_as_asked"  # samples/s of the recipe as it was asked for, in one of them
+CHANGED_TAG = "tfbench.fast_changed"  # the keys of [training] that are set otherwise, with blanks between
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Fast:
+    """What a run's settings were chosen by."""
+
+    as_asked: float  # samples/s of the recipe as it was asked for, in a short run
+    settings: dict[str, Any]  # of [training], set otherwise; none: nothing was faster
+
+
+def read_fast(request: RunRequest) -> Fast | None:
+    """Returns what the settings of a run were chosen by; None for a run that was made without trial."""
+    if AS_ASKED_TAG not in request.tags:
+        return None
+    keys = request.tags.get(CHANGED_TAG, "").split()
+    training = request.recipe.training
+    training = dataclasses.replace(training, compiler=training.compiler_used)
+    return Fast(as_asked=float(request.tags[AS_ASKED_TAG]), settings={key: getattr(training, key) for key in keys})

@@ -13,8 +13,7 @@ from typing import Any
 from tfbench.errors import InterruptedRunError, MeasurementError
 from tfbench.recipe.backend_support import ONE_STEP_A_CALL, BackendName, Compiler
 from tfbench.recipe.sections import OutputConfig
-from tfbench.records.fast import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, TRIAL_TAG
-from tfbench.records.run import RunRequest, RunResult
+from tfbench.records.run import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, TRIAL_TAG, RunRequest, RunResult
 from tfbench.records.sweep import describe_setting
 from tfbench.runs.requests import new_id, series_request
 from tfbench.runs.series import Execute, SeriesRun, make_runs

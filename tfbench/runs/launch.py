@@ -15,7 +15,7 @@ from tfbench.records.journal import Journal, request_fields
 from tfbench.records.machine import Gpu
 from tfbench.records.placement import WorkerRank
 from tfbench.records.run import RunRequest
-from tfbench.records.worker_journals import worker_journal_path
+from tfbench.records.run_folder import worker_journal_path
 from tfbench.runs.group import Group
 from tfbench.runs.process import Worker
 from tfbench.runs.ranks import find_rank

@@ -18,8 +18,7 @@ from tfbench.runs.run_status import deduce_exit
 from tfbench.store import sweep_log
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import is_running, may_be_running
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.tracker import MakeTracker, SilentServerError, Tracker
 from tfbench.wording import without_secrets

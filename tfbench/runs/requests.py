@@ -13,10 +13,10 @@ from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.backend_support import why_untraceable
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import ModelConfig, Recipe
-from tfbench.records import checkpoints
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import ResumePoint, RunRequest, RunResult
+from tfbench.records.run_folder import CHECKPOINTS, find_newest, list_checkpoints
 
 # What may be changed when a run goes on; all else must be as it was for it to go on where it stopped.
 CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
@@ -200,14 +200,12 @@ def new_id() -> str:
 
 
 def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
-    folder = files_folder(journal_path) / checkpoints.FOLDER
+    folder = files_folder(journal_path) / CHECKPOINTS
     old = previous.request
-    known = {
-        epoch: path for epoch, path in checkpoints.list_checkpoints(folder).items() if epoch <= len(previous.epochs)
-    }
+    known = {epoch: path for epoch, path in list_checkpoints(folder).items() if epoch <= len(previous.epochs)}
     if old.resume and not known and previous.checkpoint_epoch is None:
         return old.resume  # it ended before a checkpoint of its own
-    epoch, path = max(known.items()) if known else checkpoints.find_newest(folder)
+    epoch, path = max(known.items()) if known else find_newest(folder)
     if epoch > len(previous.epochs):  # the machine stopped before the last lines of the journal were on its disk
         raise RecipeError(
             f"run {old.run_id}: its journal ends before the checkpoint {path}, and there is no older one. Begin anew."

@@ -89,7 +89,7 @@ def read_stored(store: Store, token: str) -> Run:
 
     Args:
         store: Where it is.
-        token: The beginning of tfbench's or MLflow's id, a run's name, or "@last".
+        token: The beginning of its id, a run's name, or "@last".
 
     Raises:
         UnknownNameError: No run, or more than one, is meant.

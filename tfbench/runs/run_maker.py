@@ -7,8 +7,7 @@ from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits
-from tfbench.store.store import DEFAULT_EXPERIMENT, Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import DEFAULT_EXPERIMENT, Store, TrackingState
 from tfbench.tracking.address import find_named, require_address
 from tfbench.tracking.tracker import Tracker
 

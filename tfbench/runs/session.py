@@ -17,7 +17,7 @@ from tfbench.records.journal import DiskFullError, Journal, Replay, request_fiel
 from tfbench.records.json_lines import Record
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, TrackedRun
-from tfbench.records.worker_journals import worker_journal_path
+from tfbench.records.run_folder import worker_journal_path
 from tfbench.runs.group import Group
 from tfbench.runs.launch import Settings, prepare, start
 from tfbench.runs.process import STOP_SECONDS, Worker
@@ -26,8 +26,7 @@ from tfbench.runs.run import NO_LIMITS, Run, RunLimits
 from tfbench.runs.run_status import INTERRUPTED, StopSignals, describe_exit
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import held
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 from tfbench.tracking.run_files import list_files
 from tfbench.tracking.tracker import Tracker
 

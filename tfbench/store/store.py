@@ -2,26 +2,41 @@
 
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import shutil
 from pathlib import Path
 from typing import Any
 
-from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
-from tfbench.records import worker_journals
+from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.json_lines import parse
-from tfbench.records.whole_files import open_at_once
-from tfbench.store import tracking_state
+from tfbench.records.run import TrackedRun
+from tfbench.records.run_folder import WORKERS
+from tfbench.records.whole_files import open_at_once, read_at_once, write_whole
+from tfbench.schema import build, read_json, schema
 from tfbench.store.liveness import locked
-from tfbench.store.tracking_state import TrackingState
-from tfbench.wording import command_line
+from tfbench.wording import command_line, without_secrets
 
 DEFAULT_EXPERIMENT = "tfbench"
 MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
 SHOWN_CANDIDATES = 8
 _STATE_ENDING, _LOCK_ENDING = ".tracked.json", ".lock"
 _PASSING = (".reserve", _LOCK_ENDING, _STATE_ENDING, ".part", ".work")  # of what is beside a journal
+
+
+@schema
+class TrackingState:
+    """Where a run is tracked, and how much of its journal is there already.
+
+    No note holds a password: of one that was read, "***" stands for it in `tracking_uri`. `run` is None until MLflow
+    knows the run. `projected_bytes` is the size of the journal that was wholly sent.
+    """
+
+    tracking_uri: str
+    experiment: str
+    run: TrackedRun | None = None
+    projected_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +46,6 @@ class RunHead:
     run_id: str
     name: str
     created: float  # seconds since 1970, UTC
-    mlflow_run_id: str
     group: str = ""  # of runs that it was made with, as repeats of each other
     profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
 
@@ -114,7 +128,12 @@ class Store:
 
     def read_state(self, run_id: str) -> TrackingState | None:
         """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""
-        return tracking_state.read(self._state_path(run_id), self.tracking_uri)
+        try:
+            table = read_json(read_at_once(self._state_path(run_id)))
+            uri = without_secrets(table["tracking_uri"] or self.tracking_uri)
+            return build(TrackingState, table | {"tracking_uri": uri}, "state")
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecipeError):
+            return None
 
     def write_state(self, run_id: str, state: TrackingState) -> None:
         """Notes where a run is tracked, without a password; a reader sees the old note or the new one, never a part.
@@ -124,7 +143,9 @@ class Store:
         """
         path = self._state_path(run_id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        tracking_state.write(path, state, self.tracking_uri)
+        is_own = state.tracking_uri == self.tracking_uri  # which a note leaves out, so that a store can be moved
+        uri = None if is_own else without_secrets(state.tracking_uri)
+        write_whole(path, json.dumps(dataclasses.asdict(state) | {"tracking_uri": uri}))
 
     def run_ids(self) -> list[str]:
         """Returns the ids of all runs that have a journal."""
@@ -139,7 +160,7 @@ class Store:
         """Returns the id of the run that a user means.
 
         Args:
-            token: The beginning of tfbench's or MLflow's id, a run name, or "@last".
+            token: The beginning of its id, a run name, or "@last".
 
         Raises:
             UnknownNameError: No run, or more than one, is meant.
@@ -152,7 +173,7 @@ class Store:
             )
         if token == "@last":  # noqa: S105 - no password
             return heads[0].run_id
-        exact = [head for head in heads if token in (head.run_id, head.mlflow_run_id)]
+        exact = [head for head in heads if token == head.run_id]
         found = exact or [head for head in heads if _is_meant(head, token)]
         if len(found) == 1:
             return found[0].run_id
@@ -202,7 +223,7 @@ class Store:
                 _remove(path)
         for folder in folders:
             if folder.stem not in known:
-                if not any(folder.glob(f"{worker_journals.FOLDER}/*.jsonl")):  # of a run that another store has
+                if not any(folder.glob(f"{WORKERS}/*.jsonl")):  # of a run that another store has
                     _remove(folder)
             elif folder.stem in dead_run_ids:  # half-written checkpoints and models
                 for part in list(folder.rglob("*.part")):
@@ -226,12 +247,10 @@ class Store:
         try:
             with open(self.journal_path(run_id), "rb", opener=open_at_once) as file:
                 request: dict[str, Any] = parse(file.readline())["request"]
-            state = self.read_state(run_id)
             return RunHead(
                 run_id=run_id,
                 name=str(request["name"]),
                 created=float(request["created"]),
-                mlflow_run_id=state.run.run_id if state and state.run else "",
                 group=str(request.get("tags", {}).get("tfbench.group", "")),
                 profile=str((request.get("profile") or {}).get("kind", "")),
             )
@@ -256,8 +275,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_meant(head: RunHead, token: str) -> bool:
-    by_id = bool(token) and (head.run_id.startswith(token) or head.mlflow_run_id.startswith(token))
-    return by_id or head.name == token
+    return head.name == token or (bool(token) and head.run_id.startswith(token))
 
 
 def _list(heads: list[RunHead]) -> str:

@@ -12,8 +12,7 @@ from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownName
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, read_plan
 from tfbench.records.whole_files import open_at_once, read_at_once, replacing
 from tfbench.schema import Id, build, read_json, schema, to_plain
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 from tfbench.wording import command_line, store_of
 
 _FOLDER = "sweeps"

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.errors import TrackingError
-from tfbench.records.fast import TRIAL_TAG
-from tfbench.records.history import HistoryEntry, Kind
 from tfbench.records.journal import read_records, read_run
+from tfbench.records.run import TRIAL_TAG
 from tfbench.records.scaling import find_scaling_setups
 from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG, label_setup, list_planned_runs
+from tfbench.report.history import HistoryEntry, Kind
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
@@ -23,7 +23,7 @@ def list_history(store: Store, *, recipe: str | None = None, status: str | None 
     Args:
         store: Whose journals and records of sweeps are read.
         recipe: Only what is of this recipe; None: all.
-        status: One of `STATUSES` of `tfbench.records.history`; None: all.
+        status: One of `STATUSES` of `tfbench.report.history`; None: all.
     """
     briefs, unreadable = read_briefs(store, store.run_ids())
     ended = {brief.run_id: brief for brief in briefs}

@@ -22,9 +22,8 @@ from tfbench.machine import children
 from tfbench.records.sweep import SweepPlan, list_planned_runs
 from tfbench.runs.recovery import import_journals
 from tfbench.runs.run_status import StopSignals
-from tfbench.store.store import Store
+from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import SweepLog
-from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.comparison import SweepEnd
 from tfbench.sweeps.sweep import Planned
 from tfbench.sweeps.tasks import Task, list_tasks, note_results, plan_document

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,6 +44,7 @@ _NO_PARAMS = (
     "sweep.",
 )
 _STRATEGIES = ("default", "one_device", "mirrored")
+_OTHER_COLORS = {"jax": 7, "torch": 8}
 
 
 def params(result: RunResult) -> dict[str, str]:
@@ -167,29 +167,20 @@ def data_source(result: RunResult) -> str:
 def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
     """Returns the colour of a setup in MLflow's tables and charts; a sweep sees to it that its setups differ.
 
-    The usual setups of TensorFlow have one each, all others share the rest.
+    The usual setups of TensorFlow have one each; its others share one, as do those of another backend.
     """
     if backend == "tensorflow" and strategy in _STRATEGIES and len(devices) <= 2:
         has_gpu = any(device.startswith("gpu") for device in devices)
         return SETUP_COLORS[2 * _STRATEGIES.index(strategy) + has_gpu]
-    rest = SETUP_COLORS[2 * len(_STRATEGIES) :]
-    return rest[zlib.crc32(label_setup(strategy, devices, backend).encode()) % len(rest)]
+    return SETUP_COLORS[_OTHER_COLORS.get(backend, 6)]
 
 
 def describe(result: RunResult, summary: Summary) -> str:
     """Returns a run in a few lines of Markdown; MLflow shows its figures beside them."""
-    recipe, placement = result.request.recipe, result.placement
-    lines = [f"**{markdown_text(recipe.recipe.title)}**", ""]
+    lines = [f"**{markdown_text(result.request.recipe.recipe.title)}**", ""]
     lines += _describe_profile(result)
     if result.is_synthetic and not result.request.profile:  # first: MLflow folds the rest away
         lines += ["Synthetic data: the accuracy says nothing of the real task.", ""]
-    if placement:
-        lines.append(
-            f"- {placement.strategy} on {', '.join(placement.devices)} by {title_of(recipe.training.backend)}, "
-            f"global batch size {placement.global_batch_size}"
-        )
-    if result.dataset:
-        lines.append(f"- data: {markdown_text(data_source(result))}")
     reason = f": {markdown_text(result.exit.reason)}" if result.exit and result.exit.reason else ""
     lines.append(f"- {result.status}{reason}")
     if summary.warnings:

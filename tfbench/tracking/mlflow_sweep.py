@@ -45,7 +45,7 @@ def write_sweep(
         at = milliseconds(plan.created) + place  # MLflow lists them by time
         parent = by_mark.get(_mark(curve)) or _create(client, experiment, plan, curve, at)
         drawn.pop(parent.info.run_id, None)
-        _describe(client, parent, curve, figures)
+        _describe(client, parent, figures)
         for run in (runs[run_id] for run_id in curve.run_ids if run_id in runs):
             _complete(client, run, curve, parent.info.run_id)
     for outdated in drawn:
@@ -88,17 +88,10 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
     return run
 
 
-def _describe(client: "MlflowClient", run: "Run", curve: Curve, figures: SweepFigures) -> None:
-    first, *others = figures.verdict or ("",)
-    parts = [markdown_text(first), _list_points(curve), *map(markdown_text, others)]  # MLflow folds the rest away
-    note = cut("\n\n".join(filter(None, parts)), MAX_TAG_CHARACTERS)
-    if run.data.tags.get("mlflow.note.content") != note:
+def _describe(client: "MlflowClient", run: "Run", figures: SweepFigures) -> None:
+    note = cut("\n\n".join(map(markdown_text, figures.verdict)), MAX_TAG_CHARACTERS)
+    if run.data.tags.get("mlflow.note.content", "") != note:
         client.set_tag(run.info.run_id, "mlflow.note.content", note)
-
-
-def _list_points(curve: Curve) -> str:
-    """Returns the points of a curve as Markdown: of a metric's steps MLflow shows the last alone, without its size."""
-    return "\n".join(f"- {markdown_text(curve.over)} {x:,}: {_say(curve, x)}" for x in curve.points)
 
 
 def _say(curve: Curve, x: int) -> str:

@@ -19,8 +19,7 @@ from tfbench.records.journal import Replay, read_run, work_folder
 from tfbench.records.json_lines import Follower
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SweepPlan
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database, fields, mlflow_sweep
 from tfbench.tracking.address import database_of, require_address
 from tfbench.tracking.mlflow_calls import (

@@ -9,9 +9,9 @@ from tfbench.recipe import tables
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.records.run_folder import list_worker_journals
 from tfbench.records.sweep import SWEEP_TAG
 from tfbench.records.whole_files import write_whole
-from tfbench.records.worker_journals import list_worker_journals
 from tfbench.report.run import plots
 from tfbench.report.run.run_document import run_document
 from tfbench.schema import to_plain

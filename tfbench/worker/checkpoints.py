@@ -15,8 +15,8 @@ import numpy as np
 
 from tfbench import backends
 from tfbench.errors import MeasurementError
-from tfbench.records.checkpoints import list_checkpoints
 from tfbench.records.run import ResumePoint
+from tfbench.records.run_folder import list_checkpoints
 from tfbench.records.whole_files import replacing
 
 _HEAD = "head"

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfbench import backends
 from tfbench.records.journal import plain_fields
-from tfbench.records.spread import ExchangeCheck, StepParts
+from tfbench.records.placement import ExchangeCheck, StepParts
 from tfbench.worker.prepared import Prepared
 
 _SECONDS = 2.0  # that the traced steps take, about

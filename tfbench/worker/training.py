@@ -7,9 +7,9 @@ from tfbench import backends
 from tfbench.analysis.run.early_stop import find_stop_reason
 from tfbench.datasets.sources.splits import SplitName
 from tfbench.models.structure.foreign_model import can_evaluate
-from tfbench.records.checkpoints import FOLDER
 from tfbench.records.journal import SYNC_SECONDS, files_folder
 from tfbench.records.run import EpochRecord
+from tfbench.records.run_folder import CHECKPOINTS
 from tfbench.schema import to_plain
 from tfbench.worker import checkpoints
 from tfbench.worker.prepared import Prepared
@@ -133,7 +133,7 @@ def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord
 
 def _write_checkpoint(prepared: Prepared, epoch: int) -> None:
     journal, kept = prepared.journal, prepared.request.recipe.output.checkpoints_kept
-    folder = files_folder(journal.path) / FOLDER
+    folder = files_folder(journal.path) / CHECKPOINTS
     variables = backends.current().training_variables(prepared.model)
     try:
         journal.sync()  # so that a checkpoint is never ahead of its journal

@@ -22,8 +22,8 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import METRICS
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources
 from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
+from tfbench.records.placement import Collective, ExchangeCheck, Spread, StepParts
 from tfbench.records.run import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
-from tfbench.records.spread import Collective, ExchangeCheck, Spread, StepParts
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text
 from tfbench.tracking.fields import epoch_metrics

@@ -32,9 +32,8 @@ from tfbench.analysis.run.warnings import (
 )
 from tfbench.records.energy import GpuState, MachineState
 from tfbench.records.machine import InputCheck, PeakCheck
-from tfbench.records.placement import ReplicaCheck
+from tfbench.records.placement import ExchangeCheck, ReplicaCheck, StepParts
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, StepSpan
-from tfbench.records.spread import ExchangeCheck, StepParts
 
 TABLES = (MACHINE, SPEED, LIMITS, EARLY, NOTES)
 GPU = "0000:3b:00.0"

@@ -12,7 +12,7 @@ from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.part import Part
+from tfbench.records.placement import Part
 
 NUM_SAMPLES, BATCH = 12, 4
 SECONDS = 20.0  # after which what waits for another thread gives up

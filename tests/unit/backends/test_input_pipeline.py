@@ -15,7 +15,7 @@ from tfbench.backends.tensorflow.input_pipeline import (
 )
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, Splits, allocate
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.part import Part
+from tfbench.records.placement import Part
 
 STORED, SEEN = 8, 4  # pixels a side
 

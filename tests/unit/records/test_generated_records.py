@@ -1,10 +1,9 @@
-"""Whatever a journal or a sweep's record holds: no traceback, and the runs beside it stay usable."""
+"""Whatever a journal holds: no traceback, and the runs beside it stay usable."""
 
 import contextlib
 import dataclasses
 import itertools
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,6 @@ from generated import counted, examples
 from journals import build_sized_result, make_database, write_journal
 from mutations import Mutation, mutate, mutations
 from profile_runs import build_profile_run, write_profile_journal
-from sweeps import TWO_SETUPS, build_plan, write_sweep
-from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.run import RunRequest
-from tfbench.records.sweep import PlannedRun
-from tfbench.runs import session
-from tfbench.runs.run import Run
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -48,19 +41,6 @@ def store(tmp_path: Path, tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> Stor
         write_journal(store, build_sized_result(index))
     assert tfbench("recover", "--store", str(store.root)).exit_code == 0
     return store
-
-
-@pytest.fixture
-def planted_runs(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> None:
-    """Lets `tfbench sweep` find runs in the store instead of making them."""
-
-    def execute(request: RunRequest, state: Any, store: Store, *rest: Any) -> Run:
-        result = dataclasses.replace(build_sized_result(0), request=request)
-        write_journal(store, result)
-        summary = summarize_run(result)
-        return Run(result=result, summary=summary, tracked=None, journal=Path("run.jsonl"))
-
-    monkeypatch.setattr(session, "execute_run", execute)
 
 
 def new_journal(folder: Path, is_profile: bool) -> Path:
@@ -126,7 +106,6 @@ def one_example(store: Store, what: str) -> Iterator[None]:
         finally:
             for run_id in set(store.run_ids()) - set(GOOD):
                 store.discard(run_id)
-            shutil.rmtree(store.root / "sweeps", ignore_errors=True)
 
 
 @examples(few=8, many=1000)
@@ -140,31 +119,3 @@ def test_a_generated_journal_in_the_store_harms_no_other_run(
         try_run(store, path.stem, tfbench)
         require_good_runs(store, tfbench)
         try_run(store, path.stem, tfbench)
-
-
-@examples(few=5, many=500)
-@given(changes=mutations)
-def test_a_generated_record_of_a_sweep_harms_no_other(
-    changes: list[Mutation], store: Store, tfbench: Cli, planted_runs: None
-) -> None:
-    root = ("--store", str(store.root))
-    with one_example(store, "records of sweeps"):
-        for sweep_id in ("good", "hurt"):
-            write_sweep(store, build_plan(sweep_id=sweep_id, num_rounds=1, setups=TWO_SETUPS[:1]), speed_of(sweep_id))
-        path = store.root / "sweeps" / "hurt.json"
-        path.write_bytes(mutated(path.read_bytes(), changes))
-        before = path.read_bytes()
-        if without_traceback(tfbench("sweep", "--resume", "hurt", "--dry-run", *root)).exit_code == 2:
-            assert path.read_bytes() == before  # what is rejected is left as it is
-        if without_traceback(tfbench("sweep", "--resume", "hurt", *root)).exit_code == 0:
-            again = without_traceback(tfbench("sweep", "--resume", "hurt", "--format", "json", *root))
-            assert (again.exit_code, json.loads(again.stdout)["num_left"]) == (0, 0)
-        without_traceback(tfbench("compare", "--sweep", "hurt", *root))
-        without_traceback(tfbench("report", "--sweep", "hurt", "-o", "report.html", *root))
-        assert without_traceback(tfbench("compare", "--sweep", "good", *root)).exit_code == 0
-        require_good_runs(store, tfbench)
-
-
-def speed_of(sweep_id: str) -> Callable[[PlannedRun], float | str]:
-    """Returns what came of a sweep's runs; those of one were killed, so that their records differ."""
-    return lambda planned: 100.0 if sweep_id == "good" else f"killed {planned.number}"

@@ -284,20 +284,6 @@ def test_a_disk_full_beyond_the_reserve_leaves_whole_lines(path: Path, monkeypat
     assert path.read_bytes().endswith(b"\n")
 
 
-def test_another_write_error_is_not_taken_for_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = write_request(path)
-    journal.reserve()
-
-    def fail(file: int, data: bytes) -> int:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "write", fail)
-    with pytest.raises(OSError, match="Input/output error") as caught:
-        journal.append("started")
-    assert not isinstance(caught.value, DiskFullError)
-    assert path.with_suffix(".reserve").exists()
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -3,8 +3,7 @@
 from typing import Any
 
 from builders import build_recipe, build_request, build_result
-from tfbench.records.fast import AS_ASKED_TAG, CHANGED_TAG
-from tfbench.records.run import RunRequest, Summary
+from tfbench.records.run import AS_ASKED_TAG, CHANGED_TAG, RunRequest, Summary
 from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text

@@ -7,10 +7,9 @@ import pytest
 
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.records.history import HistoryEntry
 from tfbench.report.comparison.comparison import comparison_rows, comparison_table
 from tfbench.report.formats import wrap_message
-from tfbench.report.history import history_section
+from tfbench.report.history import HistoryEntry, history_section
 from tfbench.report.table import text
 from tfbench.sweeps.arguments import parse_setup
 

@@ -9,7 +9,6 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.schema import to_plain
 from tfbench.store.briefs import brief_path, read_briefs
 from tfbench.store.store import Store
-from tfbench.sweeps.comparison import compare_stored
 
 
 def test_a_brief_holds_what_comparisons_need(store: Store) -> None:
@@ -90,16 +89,3 @@ def test_a_journal_that_is_damaged_or_under_the_id_of_another_run_is_said(store:
     assert [brief.run_id for brief in briefs.found] == [path.stem]
     assert f"{copy}: is damaged: it is of run {path.stem}." in briefs.unreadable["copy"]
     assert "is no tfbench journal" in briefs.unreadable[damaged.stem]
-
-
-def test_runs_of_a_store_are_compared_and_those_of_another_machine_are_not_alike(store: Store) -> None:
-    write_journal(store, build_sized_result(0))
-    environment = build_environment(hostname="other")
-    write_journal(store, build_sized_result(0, request=build_sized_result(9).request, environment=environment))
-    found = compare_stored(store)
-    assert len(found.rows) == 1
-    assert sorted(found.setups) == ["one_device cpu:0 on bench", "one_device cpu:0 on other"]
-    (entry,) = [entry for setup, entry in found.rows[0].entries.items() if setup != found.baseline]
-    assert [one.name for one in entry.unequal] == ["hostname"]
-    assert entry.speedup is None
-    assert compare_stored(store, recipe="other").rows == ()

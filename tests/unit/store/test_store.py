@@ -15,8 +15,7 @@ from tfbench.records.journal import Journal, request_fields
 from tfbench.records.run import TrackedRun
 from tfbench.runs.recovery import recover
 from tfbench.store.liveness import held, is_running
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 
 RUN = "0" * 31 + "1"
 
@@ -100,10 +99,7 @@ def test_finds_a_run_by_what_a_user_types(tmp_path: Path) -> None:
     for index in (0, 1, 2):
         write_journal(store, build_sized_result(index))
     first, second = f"{0:032x}", f"{1:032x}"
-    tracked = TrackedRun(tracking_uri=store.tracking_uri, experiment_id="1", run_id="feedbeef")
-    store.write_state(first, build_state(store, run=tracked))
     assert store.find(first) == first
-    assert store.find("feed") == first
     assert store.find("mlp-1000-b32-1") == second
     (store.journals / "broken.jsonl").write_bytes(b'{"kind": "requ')
     assert store.find("@last") == f"{2:032x}"

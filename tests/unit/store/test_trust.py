@@ -10,9 +10,8 @@ from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench.cli import _store
 from tfbench.errors import TrackingError
-from tfbench.store.store import Store
+from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import read_sweep
-from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.address import find_named
 
 Cli = Callable[..., Any]

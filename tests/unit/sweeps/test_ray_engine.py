@@ -16,9 +16,8 @@ from builders import build_environment
 from journals import write_journal
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.errors import DeviceError
-from tfbench.store.store import Store
+from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import new_log, read_sweep
-from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import ray_engine
 from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.ray_engine import Made, connected, make_tasks

@@ -21,7 +21,7 @@ from tfbench.records.observer import Observer
 from tfbench.records.sweep import PlannedRunResult, Setup, Variation
 from tfbench.runs.recovery import recover
 from tfbench.store import sweep_log
-from tfbench.store.store import Store
+from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import (
     find_sweep,
     find_tracking,
@@ -30,7 +30,6 @@ from tfbench.store.sweep_log import (
     read_sweep,
     reopened_log,
 )
-from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import sweep
 from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.comparison import SweepEnd

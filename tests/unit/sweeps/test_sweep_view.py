@@ -10,9 +10,8 @@ from sweeps import build_plan, write_sweep
 from tfbench.cli import ui
 from tfbench.errors import TrackingError
 from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan
-from tfbench.store.store import Store
+from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import read_sweep
-from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.show_in_mlflow import ShownSweep, find_shown_sweep, show_sweep, try_to_show
 from tfbench.tracking.tracker import SweepFigures, TrackedSweep

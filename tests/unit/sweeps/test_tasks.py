@@ -19,9 +19,8 @@ from tfbench.records.run import RunExit
 from tfbench.records.sweep import PlannedRunResult, list_planned_runs
 from tfbench.runs.recovery import import_journals
 from tfbench.runs.run_status import deduce_exit
-from tfbench.store.store import Store
+from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep
-from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.sweep import make_sweep, make_task, new_sweep, reopen_sweep

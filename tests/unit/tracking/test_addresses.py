@@ -9,8 +9,7 @@ import pytest
 from journals import build_sized_result, write_journal
 from tfbench.errors import TrackingError
 from tfbench.runs.run_maker import choose_place, open_tracker
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import mlflow_tracker
 from tfbench.tracking.address import find_named, require_address
 from tfbench.tracking.mlflow_calls import explained

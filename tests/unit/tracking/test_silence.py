@@ -17,8 +17,7 @@ from groups import RUN, start_fakes
 from tfbench.errors import TrackingError
 from tfbench.records.observer import Observer
 from tfbench.runs import session
-from tfbench.store.store import Store
-from tfbench.store.tracking_state import TrackingState
+from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import tracker as tracker_module
 from tfbench.tracking.tracker import REST_SECONDS, SilentServerError, Tracker
 

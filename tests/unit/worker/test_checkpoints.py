@@ -10,7 +10,7 @@ import pytest
 
 from tfbench import backends
 from tfbench.errors import MeasurementError, UnknownNameError
-from tfbench.records import checkpoints as records_checkpoints
+from tfbench.records import run_folder
 from tfbench.worker import checkpoints
 
 
@@ -29,13 +29,13 @@ def test_holds_dropout_s_seed_generators_and_the_optimizer() -> None:
 def test_keeps_the_newest(tmp_path: Path) -> None:
     for epoch in (8, 9, 10, 11):
         checkpoints.write_checkpoint(tmp_path, epoch=epoch, variables=variables(epoch), kept=2)
-    assert list(records_checkpoints.list_checkpoints(tmp_path)) == [10, 11]
-    assert records_checkpoints.find_newest(tmp_path) == (11, tmp_path / "epoch_000011.npz")
+    assert list(run_folder.list_checkpoints(tmp_path)) == [10, 11]
+    assert run_folder.find_newest(tmp_path) == (11, tmp_path / "epoch_000011.npz")
 
 
 def test_says_how_to_get_checkpoints_where_there_are_none(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"no checkpoint to go on from.*--checkpoint-every N"):
-        records_checkpoints.find_newest(tmp_path)
+        run_folder.find_newest(tmp_path)
 
 
 def test_full_disk_leaves_the_older_ones_and_no_half_written_file(

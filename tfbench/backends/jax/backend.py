@@ -15,8 +15,7 @@ from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Feed, Placement, WorkerRank
-from tfbench.records.spread import Spread
+from tfbench.records.placement import Feed, Placement, Spread, WorkerRank
 
 if TYPE_CHECKING:
     from tfbench.backends.jax.mesh_distribution import MeshDistribution

@@ -19,7 +19,7 @@ from keras import distribution as keras_distribution
 
 from tfbench.backends.jax.several_devices import name_in
 from tfbench.recipe.mesh import Mesh, MeshAxis
-from tfbench.records.spread import Collective, Spread, VariableParts
+from tfbench.records.placement import Collective, Spread, VariableParts
 
 _AXES: tuple[MeshAxis, MeshAxis] = ("data", "model")
 _COLLECTIVE = re.compile(

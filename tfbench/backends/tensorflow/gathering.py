@@ -6,7 +6,7 @@ from typing import Any
 from tfbench.datasets.sources import order
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, map_arrays
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.part import WHOLE, Part
+from tfbench.records.placement import WHOLE, Part
 
 
 def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tensor) -> Callable[[Any], tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from tfbench.datasets.sources.order import crop_view
 from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.part import WHOLE, Part
+from tfbench.records.placement import WHOLE, Part
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.part import WHOLE, Part
+from tfbench.records.placement import WHOLE, Part
 
 OF_ORDERS, OF_CROPS = 0, 1  # what is drawn for the one has nothing to do with the other
 

@@ -5,9 +5,8 @@ from typing import Any
 
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.recipe import tables
-from tfbench.records.fast import read_fast
 from tfbench.records.placement import Placement
-from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun
+from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun, read_fast
 from tfbench.report.document import FORMAT_VERSION, finite, format_iso, to_plain
 from tfbench.report.profile.profiles import add_warnings, profile_document
 from tfbench.report.run.costs import energy_document

@@ -9,8 +9,7 @@ from tfbench.analysis.comparison.references import PHASE_FIGURES, match_run
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
-from tfbench.records.fast import read_fast
-from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
 from tfbench.report.comparison.references import (
     DISCLAIMER,
     describe_match,
