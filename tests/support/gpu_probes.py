@@ -303,7 +303,8 @@ def _read_capability() -> list[int]:
     import pynvml
 
     pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByPciBusId(gpus.list_cuda_addresses()[0].encode())
+    (address,) = gpus.find_addresses(["GPU:0"])
+    handle = pynvml.nvmlDeviceGetHandleByPciBusId(address.encode())
     capability = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
     pynvml.nvmlShutdown()
     return list(capability)

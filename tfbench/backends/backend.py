@@ -24,8 +24,8 @@ from tfbench.backends.peak import Kernels
 from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls, Trace
 from tfbench.datasets.sources.splits import Splits
 from tfbench.machine import gpus
+from tfbench.machine.devices import Framework
 from tfbench.machine.environment import describe_environment
-from tfbench.machine.frameworks import Framework
 from tfbench.machine.usage import GpuPeaks
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
-from tfbench.machine.hardware import cpu_model
+from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import Device, parse_devices, require_fitting, require_strategy
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Feed, Placement

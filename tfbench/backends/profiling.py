@@ -143,7 +143,7 @@ class StepCalls:
 
     def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
         """Returns the layers; none where they cannot be told apart."""
-        from tfbench.models.structure.layer_costs import describe_calls
+        from tfbench.models.structure.flops import describe_calls
 
         return [] if self.why_not_apart else describe_calls(self.calls, self.model.trainable_variables, batch_size)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfbench.backends.one_device import Placed
 from tfbench.errors import DeviceError, MeasurementError
-from tfbench.machine.hardware import cpu_model
+from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import Device, find_mesh, parse_devices, require_fitting
 from tfbench.recipe.mesh import Mesh, VariableShape, lay_out
 from tfbench.recipe.sections import CUTTING_STRATEGIES, DistributionConfig, TrainingConfig

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tfbench.datasets.sources import crops
+from tfbench.datasets.sources import order
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, map_arrays
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.part import WHOLE, Part
@@ -57,7 +57,7 @@ def crop_at_random(images: Any, spec: DatasetSpec, seed: int, step: Any, part: P
     height, (rows, columns) = images.shape[1], spec.input_shape[:2]
 
     def draw(step: Any) -> Any:
-        drawn = crops.draw_crops(int(step), spec, batch_size=images.shape[0] * part.count, seed=seed)
+        drawn = order.draw_crops(int(step), spec, batch_size=images.shape[0] * part.count, seed=seed)
         return part.of(drawn.tops), part.of(drawn.lefts), part.of(drawn.turned)
 
     drawn = tf.numpy_function(draw, [step], [tf.int64, tf.int64, tf.bool], stateful=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tfbench.backends import array_feeding
 from tfbench.backends.tensorflow.gathering import crop_at_random, gather_from
 from tfbench.datasets.sources import order
-from tfbench.datasets.sources.crops import crop_view
+from tfbench.datasets.sources.order import crop_view
 from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec

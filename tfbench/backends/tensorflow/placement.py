@@ -9,7 +9,7 @@ from typing import Any
 from tfbench.backends.one_device import Placed
 from tfbench.backends.tensorflow import several_workers
 from tfbench.errors import DeviceError
-from tfbench.machine.hardware import cpu_model
+from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import Device, parse_devices, require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Feed, Placement, WorkerRank
