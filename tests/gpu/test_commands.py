@@ -1,11 +1,10 @@
 """The question that tfbench exists for: a processor against a GPU, by every command that compares."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from gpu_machine import ON_BACKEND, SETUP, run, run_json, show
+from gpu_machine import ON_BACKEND, SETUP, run, show
 
 pytestmark = pytest.mark.gpu
 
@@ -29,14 +28,3 @@ def test_a_sweep_holds_the_gpu_against_the_processor(tmp_path: Path) -> None:
         for setup, entry in zip(SETUPS, row["entries"], strict=True):
             assert {*setup.split()} <= {*entry["setup"].split()}
         assert all(entry["samples_per_second"] > 0 for entry in row["entries"])
-
-
-def test_a_crossover_is_searched_between_processor_and_gpu(tmp_path: Path) -> None:
-    document = run_json(
-        *("crossover", *SMALL, "--vary", "training.global_batch_size=2048..4096", "--step", "2048", "--repeats", "2"),
-        *("--seconds", "0.3", "--between", *SETUPS),
-        cwd=tmp_path,
-    )
-    show("crossover", json.dumps({name: document[name] for name in document if name != "runs"})[:3000])
-    assert len(document["points"]) >= 2
-    assert "crossings" in document

@@ -12,6 +12,7 @@ the last, a sum forwards and backwards by as much; factors rounded to TF32's 10 
 bound is 80 times below what TF32 would do, and a thousand times above what was seen.
 """
 
+import json
 import math
 import shutil
 from functools import cache
@@ -138,11 +139,14 @@ def test_a_recipe_begins_as_on_a_processor(recipe: str, times: float) -> None:
     assert first_steps.find_apart(found, expected, times=times) == []
 
 
-@pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
-def test_half_precision_is_recorded_and_gives_nearly_the_loss_of_float32(trained: Any, precision: str) -> None:
-    found = trained(RECIPE, "default", DEVICE, f"training.precision={precision}")
-    compare(precision, found, trained(RECIPE, "default", DEVICE), LOW_BOUND)
-    assert found["settings"]["precision"] == precision
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("precision", "mixed_float16"), ("precision", "mixed_bfloat16"), ("tensor_float_32", True)],
+)
+def test_fewer_bits_are_recorded_and_give_nearly_the_loss_of_float32(trained: Any, setting: str, value: Any) -> None:
+    found = trained(RECIPE, "default", DEVICE, f"training.{setting}={json.dumps(value)}")
+    compare(f"{setting} {value}", found, trained(RECIPE, "default", DEVICE), LOW_BOUND)
+    assert found["settings"][setting] == value
     assert all(math.isfinite(loss) for loss in losses(found))
 
 
@@ -160,9 +164,3 @@ def test_tf32_is_off_unless_it_is_asked_for_and_a_product_shows_which(trained: A
     assert found["TF32 off"] < threshold < found["float16"] < found["bfloat16"]
     has_tf32 = not REHEARSAL and tuple(found["capability"] or (0, 0)) >= (8, 0)
     assert (found["TF32 on"] > threshold) == has_tf32
-
-
-def test_a_run_that_asks_for_tf32_says_so(trained: Any) -> None:
-    found = trained(RECIPE, "default", DEVICE, "training.tensor_float_32=true")
-    compare("TF32 on", found, trained(RECIPE, "default", DEVICE), LOW_BOUND)
-    assert found["settings"]["tensor_float_32"] is True

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -55,16 +54,6 @@ def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(tmp_path: Path
     assert [epoch["loss"] for epoch in rest.document["epochs"]] == pytest.approx(
         [epoch["loss"] for epoch in whole["epochs"]], rel=1e-5
     )
-
-
-def test_a_sweep_of_the_first_minutes_measures_what_there_is(tmp_path: Path) -> None:
-    options = ("--vary", "training.global_batch_size=32,512", "--repeats", "1", "--seconds", "0.2")
-    setups = ("--setup", "default cpu:0", *(("--setup", "default cpu:0 compiler=eager") if NAME == "jax" else ()))
-    done = run("sweep", "mnist_mlp", *SMALL, *NO_CHECKS, *options, *setups, "--format", "json", cwd=tmp_path)
-    assert done.exit_code == 0, done.stderr
-    entries: list[dict[str, Any]] = [entry for row in done.document["rows"] for entry in row["entries"]]
-    assert len(entries) == len(setups)  # two words a setup, and two batch sizes
-    assert {entry["status"] for entry in entries} == {"FINISHED"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ KERAS_BACKEND, and devices are named as tfbench does: any probe but `occupy` can
 """
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from tfbench import backends
 from tfbench.backends import peak
 from tfbench.backends.profiling import apportion
 from tfbench.machine import gpus
-from tfbench.machine.usage import UsageMeter
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import MeasurementConfig, Recipe
 from tfbench.records.run import StepSpan
@@ -134,64 +132,6 @@ def product(*, device: str, size: int) -> dict[str, Any]:
         error = ops.convert_to_numpy(result).astype(np.float64) - truth
         found[name] = float(np.linalg.norm(error) / np.linalg.norm(truth))
     return found
-
-
-def memory(*, device: str, limit_mebibytes: int) -> dict[str, Any]:
-    """Allocates what is known under a limit, and returns what the meter of a run makes of it."""
-    if BACKEND.name == "jax":
-        os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)
-        total = gpus.read_gpus()[0].memory_bytes or 1
-        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{limit_mebibytes * MEBIBYTE / total:.6f}"
-    resolved = _start(_load(device), lambda: _limit_memory(limit_mebibytes))
-    from keras import ops
-
-    ops.convert_to_numpy(ops.zeros([1024]))
-    meter = UsageMeter(BACKEND.watch_gpus(resolved.gpu_names))
-    before = _read_allocated()
-    asked = limit_mebibytes // 4 * MEBIBYTE
-    array = ops.zeros([asked // 4])
-    BACKEND.synchronize()
-    del array
-    usage = meter.finish()
-    try:
-        ops.convert_to_numpy(ops.zeros([2 * limit_mebibytes * MEBIBYTE // 4])[:1])  # waits for it
-        error = ""
-    except Exception as raised:  # told from others by the backend
-        error = BACKEND.explain_exhaustion(raised) or ""
-    return {
-        "asked": asked,
-        "before": before,
-        "recorded_peak": usage.peak_gpu_memory_bytes[0],
-        "error": error.splitlines()[0] if error else "",
-    }
-
-
-def _limit_memory(mebibytes: int) -> None:
-    if BACKEND.name == "tensorflow":
-        import tensorflow as tf
-
-        (gpu, *_) = tf.config.list_physical_devices("GPU")
-        tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=mebibytes)])
-    elif BACKEND.name == "torch":
-        import torch
-
-        total = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction(mebibytes * MEBIBYTE / total, 0)
-
-
-def _read_allocated() -> int:
-    """Returns the bytes in use on the GPU, as the framework counts them."""
-    if BACKEND.name == "tensorflow":
-        import tensorflow as tf
-
-        return int(tf.config.experimental.get_memory_info("GPU:0")["current"])
-    if BACKEND.name == "jax":
-        import jax
-
-        return int(jax.devices("gpu")[0].memory_stats()["bytes_in_use"])
-    import torch
-
-    return int(torch.cuda.memory_allocated(0))
 
 
 class _Step:

@@ -1,6 +1,6 @@
 """Networks as users have them, compiled, with their data; and their losses by tfbench and by plain Keras.
 
-    KERAS_BACKEND=jax python tests/support/own_networks.py default [NAME...]   # prints both as a line of JSON
+    KERAS_BACKEND=jax python tests/support/own_networks.py default NAME...   # prints both as a line of JSON
 
 A process for itself: devices are chosen once. Weights are the same at each build.
 """
@@ -95,7 +95,7 @@ def labels_data() -> Any:
 
 
 class OwnStep(keras.Model):
-    """A step of its own as Keras's guide writes it, on its loss; metrics are within metrics."""
+    """A step of its own as Keras's guide writes it for TensorFlow; metrics are within metrics."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,47 +119,15 @@ class OwnStep(keras.Model):
                 metric.update_state(y, predicted)
         return {metric.name: metric.result() for metric in self.metrics}
 
-    if BACKEND == "tensorflow":
+    def train_step(self, data: Any) -> Any:
+        import tensorflow as tf
 
-        def train_step(self, data: Any) -> Any:
-            import tensorflow as tf
-
-            x, y = data
-            with tf.GradientTape() as tape:
-                predicted = self(x, training=True)
-                loss = self.mean_loss(y, predicted)
-            self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
-            return self.tell(ops.mean(ops.square(y - predicted)), y, predicted)
-
-    elif BACKEND == "torch":
-
-        def train_step(self, data: Any) -> Any:
-            import torch
-
-            x, y = data
-            self.zero_grad()
+        x, y = data
+        with tf.GradientTape() as tape:
             predicted = self(x, training=True)
-            loss = self.compute_loss(y=y, y_pred=predicted)
-            loss.backward()
-            with torch.no_grad():
-                self.optimizer.apply([weight.value.grad for weight in self.trainable_weights], self.trainable_weights)
-            return self.tell(loss, y, predicted)
-
-    else:
-
-        def train_step(self, state: Any, data: Any) -> Any:
-            import jax
-
-            trained, others, slots, metrics = state
-            x, y = data
-
-            def compute(trained: Any) -> Any:
-                predicted, after = self.stateless_call(trained, others, x, training=True)
-                return ops.mean(ops.square(y - predicted)), after
-
-            (loss, others), gradients = jax.value_and_grad(compute, has_aux=True)(trained)
-            trained, slots = self.optimizer.stateless_apply(slots, gradients, trained)
-            return {"loss": loss}, (trained, others, slots, metrics)  # a loss alone
+            loss = self.mean_loss(y, predicted)
+        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        return self.tell(ops.mean(ops.square(y - predicted)), y, predicted)
 
 
 def own_step() -> Any:
@@ -171,9 +139,6 @@ def own_step() -> Any:
 def own_step_data() -> Any:
     samples = draw(3)
     return split(samples, samples.sum(axis=1, keepdims=True))
-
-
-NAMES = ("unet", "two", "language", "labels", "own_step")
 
 
 def train(name: str, strategy: str) -> dict[str, Any]:
@@ -234,7 +199,7 @@ def main(strategy: str, *names: str) -> None:
         return resolved[-1]
 
     backend.resolve = resolve_once
-    sys.stdout.write("\n" + json.dumps({name: train(name, strategy) for name in names or NAMES}) + "\n")
+    sys.stdout.write("\n" + json.dumps({name: train(name, strategy) for name in names}) + "\n")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,20 +31,14 @@ Item = TypeVar("Item")
 Read = Callable[[Array], Array]
 
 
-class Mesh(Protocol):
-    """Several devices that batches are laid on."""
-
-    num_parts: int  # by which a batch must divide, or is whole on every device
-
-    def put(self, rows: Array, num_samples: int) -> Any:
-        """Lays an array of a batch of so many samples on the devices."""
-
-
 class ArrayFeeding:
     """From stored samples to the batches that training and validation are fed with, as Keras takes them."""
 
-    def find_mesh(self) -> Mesh | None:
-        """Returns the devices that batches are laid on; None: they stay as NumPy makes them."""
+    def find_mesh(self) -> Any:
+        """Returns the mesh of devices that batches are laid on; None: they stay as NumPy makes them.
+
+        It `put`s an array of a batch of so many samples there; one that does not divide by its `num_parts` is whole.
+        """
         return None
 
     def count_ahead(self, splits: Splits, global_batch_size: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from tfbench.recipe.mesh import MeshAxis
 from tfbench.schema import NaturalNumber, schema
 
-# How batches reach the devices, as `feeding` says; "resident": they are gathered there.
+# How batches reach the devices, as `feed_alike` says; "resident": they are gathered there.
 Feed = Literal["direct", "prefetched", "split", "resident"]
 
 

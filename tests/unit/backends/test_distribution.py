@@ -3,10 +3,11 @@ import types
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 from builders import build_placement
 from tfbench.backends.tensorflow.device_watch import verify_placement
-from tfbench.backends.tensorflow.placement import ResolvedDistribution, require_possible, resolve
+from tfbench.backends.tensorflow.placement import ResolvedDistribution, feed_alike, require_possible, resolve
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.recipe.devices import require_usable
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
@@ -98,3 +99,29 @@ def test_a_device_of_another_worker_is_not_taken_for_ones_own() -> None:
 def test_a_run_on_the_cpu_alone_hides_the_gpus_before_tensorflow_starts(devices: tuple[str, ...], visible: str) -> None:
     require_possible(config("default", *devices), training())
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
+
+
+def build_strategy(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Builds a strategy of one replica on the processor; TensorFlow's own default is put back after the test."""
+    if name == "mirrored":
+        return tf.distribute.MirroredStrategy(["/cpu:0"])
+    if name == "one_device":
+        return tf.distribute.OneDeviceStrategy("/cpu:0")
+    default = tf.distribute.get_strategy()
+    monkeypatch.setattr(default, "experimental_distribute_dataset", default.experimental_distribute_dataset)
+    return default
+
+
+@pytest.mark.parametrize("name", ["default", "one_device", "mirrored"])
+def test_on_a_processor_a_batch_is_taken_from_the_pipeline_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = build_strategy(name, monkeypatch)
+    assert feed_alike(strategy, ["/device:CPU:0"]) == "direct"
+    batches = tf.data.Dataset.range(50).batch(8)
+    assert strategy.experimental_distribute_dataset(batches) is batches
+
+
+def test_several_replicas_are_fed_by_tensorflow() -> None:
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+    own = strategy.experimental_distribute_dataset
+    assert feed_alike(strategy, ["/device:GPU:0", "/device:GPU:1"]) == "split"
+    assert strategy.experimental_distribute_dataset == own

@@ -1,7 +1,6 @@
-"""What is read back from the process: versions, threads, settings, and which kernels are in use."""
+"""What is read back from the process: versions, threads and settings."""
 
 import importlib.metadata
-import os
 import platform
 import subprocess
 import sys
@@ -14,38 +13,6 @@ import tensorflow as tf
 from builders import build_recipe
 from tfbench import backends
 from tfbench.machine import environment as machine_environment
-
-# Prints what `uses_onednn` says, and the operation that a convolution really becomes.
-CONVOLVE = """
-import tensorflow as tf
-from tfbench.backends.tensorflow.device_watch import DeviceWatch
-from tfbench.backends.tensorflow.backend import uses_onednn
-
-convolve = tf.function(lambda images, kernel: tf.nn.conv2d(images, kernel, 1, "SAME"))
-with DeviceWatch() as watch:
-    convolve(tf.ones((1, 8, 8, 3)), tf.ones((3, 3, 3, 4)))
-    operations = {operation for _, operation in watch.stop()}
-print(uses_onednn(), "Conv2D" in operations, any(name.startswith("_Mkl") for name in operations))
-"""
-
-
-@pytest.mark.slow
-def test_onednn_is_said_to_be_in_use_where_convolutions_are_its_own(tmp_path: Path) -> None:
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", CONVOLVE],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            cwd=tmp_path,
-            env=os.environ | {"TF_ENABLE_ONEDNN_OPTS": value, "CUDA_VISIBLE_DEVICES": "-1"},
-        )
-        for value in ("0", "1")
-    ]
-    off, on = (process.communicate(timeout=120)[0].split() for process in processes)
-    assert off == ["False", "True", "False"]
-    if platform.machine() == "x86_64":
-        assert on == ["True", "False", "True"]
 
 
 def test_variables_that_set_threads_memory_and_launches_are_read() -> None:

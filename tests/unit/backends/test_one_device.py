@@ -266,16 +266,3 @@ def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
     addresses = backend.read_settings(model, recipe.training).gpu_addresses
     expected = "0000:b0:00.0" if text is None else "0000:a0:00.0"
     assert addresses_in_use(placed.placement.devices, addresses) == {"gpu:1": expected}
-
-
-@pytest.mark.skipif(NAME != "torch", reason="of PyTorch's devices")
-def test_a_gpu_that_pytorch_cannot_start_is_none_that_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    list_gpus = backends.current().list_gpus
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # by the driver's word
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "H100")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert list_gpus() == ()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert list_gpus() == ("H100",)

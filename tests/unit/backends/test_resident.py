@@ -78,30 +78,6 @@ def test_a_strategy_of_one_device_trains_the_same_and_xla_compiles_the_loop_as_a
     assert history["loss"] == pytest.approx(usual[1]["loss"], abs=0.5)  # XLA draws another dropout
 
 
-@pytest.mark.skipif(NAME != "jax", reason="of JAX's loop")
-def test_loops_have_lengths_that_are_known_as_they_are_compiled_before_the_first_step(
-    splits: Splits, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import jax
-    import keras
-
-    loop, events = jax.lax.fori_loop, list[Any]()
-
-    def record(first: int, after: Any, *rest: Any) -> Any:
-        events.append(after)
-        return loop(first, after, *rest)
-
-    monkeypatch.setattr(jax.lax, "fori_loop", record)
-    training = configure()
-    model = build_model(training, is_small=True)
-    build = backends.current().build_resident_training
-    batches = build(model, splits, training, place(training), steps_per_epoch=STEPS, first_step=0)
-    callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: events.append("done"))
-    model.fit(batches, epochs=2, steps_per_epoch=STEPS, shuffle=False, verbose=0, callbacks=[callback])
-    assert sorted(events[:2]) == [1, 3]
-    assert events[2:] == ["done"] * 4
-
-
 def test_another_compiler_is_given_the_same_step(splits: Splits, monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
     if NAME == "torch":  # its compiler takes a minute; what it makes of a step is not asked here
@@ -113,7 +89,7 @@ def test_another_compiler_is_given_the_same_step(splits: Splits, monkeypatch: py
         train(training, splits, model)
         found.append(values_of(model))
     require_alike(*found, is_exact=NAME == "torch")
-    assert given[:1] == (["tfbench.backends.torch.resident"] if NAME == "torch" else [])
+    assert given[:1] == (["tfbench.backends.torch.backend"] if NAME == "torch" else [])
 
 
 def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(splits: Splits, usual: Any) -> None:
