@@ -5,7 +5,7 @@ from typing import Any
 
 from sweeps import build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
+from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.sweep import Setup
 
 BATCH = "training.global_batch_size"
@@ -40,17 +40,3 @@ def test_an_input_that_was_measured_to_take_most_of_a_step_is_a_cause_that_is_na
     one = (Setup(strategy="default", devices=("gpu:0",)), Setup(strategy="one_device", devices=("gpu:0",)))
     assert slower(compared(one)).endswith(": 0.50x to 0.67x.")  # of one replica nothing else is known
     assert slower(compared(one, headroom=1.25)).endswith(told)
-
-
-def test_speeds_of_more_runs_than_a_speed_up_has_rounds_are_said_to_be_so() -> None:
-    comparison = compared()
-    assert not any("common rounds" in text for text in find_caveats(comparison))
-    row, other = comparison.rows
-    entry = row.entries[GPUS[1].label]
-    assert entry.speedup is not None and entry.speedup.is_paired
-    fewer = dataclasses.replace(entry, speedup=dataclasses.replace(entry.speedup, num=2))
-    changed = dataclasses.replace(row, entries=row.entries | {entry.setup: fewer})
-    caveats = find_caveats(dataclasses.replace(comparison, rows=(changed, other)))
-    assert (
-        "mirrored gpu:0,gpu:1: speed-ups use common rounds only, speeds use all runs, so their quotient differs."
-    ) in caveats

@@ -8,7 +8,7 @@ import pytest
 
 from builders import build_epoch, build_recipe
 from prepared import build_prepared
-from tfbench.analysis.run.early_stop import find_stop_reason
+from tfbench.analysis.run.progress import find_stop_reason
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.run import EpochRecord
 from tfbench.worker.training import end_epoch

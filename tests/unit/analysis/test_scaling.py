@@ -112,7 +112,6 @@ def test_the_interval_of_the_efficiency_is_that_of_the_speed_up() -> None:
     (_, single) = scaling_of({1: (100.0,), 2: (150.0,)}).points
     assert single.speedup == (pytest.approx(1.5), None, None)
     assert single.efficiency == (pytest.approx(0.75), None, None)
-    assert single.judgement == "not judged"
 
 
 def test_a_number_of_replicas_without_a_speed_is_kept_as_missing() -> None:
@@ -223,7 +222,6 @@ def test_json_and_csv_have_what_the_table_has() -> None:
     figures |= {"exchanged_bytes": 2**20}
     assert {name: point[name] for name in place} == place
     assert {name: point[name] for name in figures} == pytest.approx(figures)
-    assert (point["judgement"], point["finding"]) == ("faster", "faster")
     for name, value in (("speedup", 1.6), ("efficiency", 0.8)):
         assert point[name] == pytest.approx({"value": value, "low": value, "high": value})
     assert [entry["global_batch_size"] for entry in document["rows"][0]["entries"]] == [48, 96]

@@ -114,21 +114,13 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[s
 
 
 def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> str:
-    """Says what to use up to which batch size, and at which the runs do not decide."""
+    """Says what to use at which batch sizes that were measured, and at which the runs do not decide."""
     uses, open_at, unmeasured = list[str](), list[str](), list[str]()
-    is_turning = len({one.fastest for one in standings if len(one.fastest) == 1}) > 1
     for fastest, own in ((key, list(own)) for key, own in itertools.groupby(standings, key=lambda one: one.fastest)):
         low, high = (one.row.global_batch_size or 0 for one in (own[0], own[-1]))
         span = f"{low:,}" if len(own) == 1 else f"{low:,} to {high:,}"
-        where = f" {'at' if len(own) == 1 else 'from'} batch {span}"
-        if is_turning and own[0] is standings[0]:
-            where = f" up to batch {high:,}"
-        elif is_turning and own[-1] is standings[-1]:
-            where = f" from batch {low:,}"
-        elif len(own) == len(standings):
-            where = " at every batch size" if len(own) > 1 else ""
         if len(fastest) == 1:
-            uses.append(names[fastest[0]] + where)
+            uses.append(names[fastest[0]] + (f" at batch {span}" if len(standings) > 1 else ""))
         else:
             (open_at if fastest else unmeasured).append(span)
     text = f"Use {join_words(uses)}."
