@@ -298,15 +298,6 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
     assert verdict[0] == f"Use {DEFAULT} at batch 8. Undecided at batch 16 to 4,096."
 
 
-def test_the_verdict_names_the_setup_that_is_best_everywhere() -> None:
-    steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
-    assert find_verdict(sweep_of({32: steady, 64: steady})) == (
-        f"Use {DEFAULT} everywhere.",
-        f"{MIRRORED} is slower than {DEFAULT} at both batch sizes: 0.50x.",
-    )
-    assert find_verdict(sweep_of({32: steady[::-1], 64: steady[::-1]}))[0] == f"Use {MIRRORED} everywhere."
-
-
 def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like() -> None:
     failure = Failure(
         setting={BATCH: 4096}, setup=DEFAULT, outcome="KILLED", reason="timed out: it took longer than 60 s"
