@@ -58,7 +58,7 @@ def pack(store_root: Path, folder: Path) -> None:
     journals = [store.journal_path(result.run_id) for result in results.values() if result.run_id]
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(folder / f"{plan.recipe_name}.tar.gz", "w:gz") as archive:
-        for path in [*journals, store_root / "sweeps" / f"{sweep_id}.jsonl"]:
+        for path in [*journals, store_root / "sweeps" / f"{sweep_id}.json"]:
             data = b"".join(_without_places(line, plan.data_dir) for line in path.read_bytes().splitlines())
             member = tarfile.TarInfo(str(Path(plan.recipe_name) / path.relative_to(store_root)))
             member.size = len(data)

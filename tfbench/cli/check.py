@@ -5,25 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import GroupedCommand, require_absent, setup_option
+from tfbench.cli._options import FILE, SHARE_OR_ZERO, GroupedCommand, require_absent, setup_option
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
-from tfbench.cli._units import FILE, SHARE_OR_ZERO
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.runs.repeats import Repeats
+    from tfbench.runs.series import Repeats
 
 _SECONDS = 5.0
 
 
-@click.command(cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
-@click.argument("recipe", shell_complete=complete_recipe)
+@click.command("check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
+@click.argument("recipe")
 @click.option(
     "--baseline",
     metavar="FILE|RUN",
-    shell_complete=complete_run,
     help="Compare with a file of --save, or a run and its repeats.",
 )
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
@@ -34,7 +31,7 @@ _SECONDS = 5.0
 @click.option("--steps", metavar="N", type=float, help="Steady steps per run.")
 @setup_option
 @measures
-def command(
+def check_command(
     recipe: str,
     baseline: str | None,
     save: Path | None,

@@ -22,9 +22,8 @@ from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementErro
 from tfbench.records.journal import read_run
 from tfbench.records.run import RunRequest, RunResult
 from tfbench.records.whole_files import is_stream, write_output
-from tfbench.runs.limits import RunOutcome
-from tfbench.runs.repeats import RepeatPlan, Repeats, repeat_run
-from tfbench.runs.series import Execute
+from tfbench.runs.run import Run
+from tfbench.runs.series import Execute, RepeatPlan, Repeats, repeat_run
 from tfbench.schema import build, read_json, to_plain
 from tfbench.store.store import Store
 
@@ -164,7 +163,7 @@ def check(
 def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
     """Lets the first run that can be compared end the series if it must not be."""
 
-    def execute_checked(request: RunRequest, label: str) -> RunOutcome:
+    def execute_checked(request: RunRequest, label: str) -> Run:
         outcome = execute(request, label)
         speed = outcome.summary.metrics.get("samples_per_second")
         if outcome.result.status == "FINISHED" and speed:

@@ -260,7 +260,7 @@ def test_the_legend_has_the_signs_that_occur_and_no_others() -> None:
         ({32: ([100.0, 100.0], [50.0, 90.0])}, "! inconclusive. Geometric mean"),
         ({32: slower, 64: faster}, "+ faster, - slower. Geometric mean"),
     ):
-        assert legend([sweep_of(speeds)]).startswith(text)
+        assert legend(sweep_of(speeds)).startswith(text)
 
 
 def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_that_most_runs_have() -> None:

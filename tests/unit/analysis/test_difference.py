@@ -80,7 +80,6 @@ MUST_BE_EQUAL: dict[str, dict[str, object]] = {
         "cpu_quota_cores": 1.5,
         "niceness": 15,
         "scheduling_policy": "SCHED_BATCH",
-        "autogroup_niceness": 5,
         "memory_limit_bytes": 2**30,
         "cpuset": "0-3",
     },

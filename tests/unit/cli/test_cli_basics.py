@@ -24,7 +24,7 @@ from tfbench.machine.devices import GpuFacts
 from tfbench.recipe import files
 from tfbench.records.energy import EnergySource, EnergySources
 from tfbench.records.machine import Gpu
-from tfbench.runs.stored import Run
+from tfbench.runs.run import Run
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]

@@ -83,7 +83,7 @@ def report_sections(contents: ReportContents) -> list[Section]:
     verdict, table, *others = comparison_sections(comparison, contents.verdict)
     sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
     if find_scaling(comparison):  # which has no row for each setting
-        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend([comparison])]),)))
+        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend(comparison)]),)))
     plots = tuple(plot for plot in contents.plots if plot.name != _BREAKDOWN)
     sections += [Section("Plots", plots=plots), *(one for one in others if one.title != "Warnings")]
     sections += [_warnings(comparison), _failures(comparison), _breakdown(contents), *_environment(contents)]
