@@ -5,7 +5,6 @@ masked in them, and characters that a terminal, a table or a page would obey are
 "\u001b", so that they are seen and read back.
 """
 
-import math
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -79,16 +78,6 @@ def format_share(share: float) -> str:
     percentage = 100 * share
     digits = 0 if percentage >= 10 else 1 if percentage >= 1 else 2
     return f"{percentage:.{digits}f} %"
-
-
-def describe_span(values: Sequence[float], unit: str) -> str:
-    """Returns "1.2 to 3.4 ms", or "1.2 ms" where the ends are the same."""
-    low, high = (_figure(end(values, default=math.nan)) for end in (min, max))
-    return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def without_secrets(text: str) -> str:

@@ -201,9 +201,9 @@ def test_the_verdict_says_which_setup_to_use_from_which_batch_on() -> None:
     steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
     found = sweep_of({32: steady, 64: steady, 128: (steady[1], steady[0])})
     assert find_verdict(found) == (
-        f"Use {DEFAULT} up to batch 64 and {MIRRORED} from batch 128.",
-        f"Compared with {DEFAULT}, {MIRRORED} is faster at batch 128 (2.00x [2.00, 2.00]) and slower at "
-        "batch 32, 64 (0.50x).",
+        f"Use {DEFAULT} at batch 32 to 64 and {MIRRORED} at batch 128.",
+        f"{MIRRORED} is faster than {DEFAULT} at batch 128: 2.00x [2.00, 2.00].",
+        f"{MIRRORED} is slower than {DEFAULT} at batch 32, 64: 0.50x.",
     )
     assert find_caveats(found) == (f"The devices of {MIRRORED} share cores: this measures overhead, not scaling.",)
 
@@ -247,13 +247,10 @@ def test_two_varied_keys_have_three_sentences(golden: Callable[[str, str], None]
     golden("two_keys_80.txt", "\n".join(result_lines(found, 80)) + "\n")
     unlike = networks({100: {32: (100, 50), 64: (100, 200)}, 2000: {32: (100, 50), 64: (100, 50)}})
     assert find_verdict(unlike)[:2] == (
-        f"With hidden_units=[100]: use {DEFAULT} up to batch 32 and {MIRRORED} from batch 64.",
-        f"With hidden_units=[2000]: use {DEFAULT} at every batch size.",
+        f"With hidden_units=[100]: use {DEFAULT} at batch 32 and {MIRRORED} at batch 64.",
+        f"With hidden_units=[2000]: use {DEFAULT} at batch 32 to 64.",
     )
-    assert (
-        " is faster at batch 64 with hidden_units=[100] (2.00x [1.95, 2.05]) and slower at 3 of 4 settings"
-        in find_verdict(unlike)[2]
-    )
+    assert f"{MIRRORED} is slower than {DEFAULT} at 3 of 4 settings: 0.50x." in find_verdict(unlike)
 
 
 def test_the_legend_has_the_signs_that_occur_and_no_others() -> None:
@@ -292,22 +289,13 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
     assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
     assert comparison_table(found).text(200)[-1].endswith("1.05x [1.00, 1.11] ~")
     assert find_verdict(found) == (
-        f"{MIRRORED} and {DEFAULT} show no measurable difference at 9 of 10 batch sizes: 0.99x. {MIRRORED} may differ "
-        "at batch 4096: 1.05x [1.00, 1.11], not significant among 10 comparisons.",
+        f"{MIRRORED} and {DEFAULT} show no measurable difference at 9 of 10 batch sizes: 0.99x.",
+        f"{MIRRORED} may differ at batch 4096: 1.05x [1.00, 1.11], not significant among 10 comparisons.",
         "Try more rounds (--repeats) or longer runs (--seconds).",
     )
     # A turning point of which one side is only suggested is none.
     verdict = find_verdict(sweep_of(speeds | {8: (same, [49.0, 50.0, 51.0]), 4096: (same, [103.5, 104.5, 108.5])}))
     assert verdict[0] == f"Use {DEFAULT} at batch 8. Undecided at batch 16 to 4,096."
-
-
-def test_the_verdict_names_the_setup_that_is_best_everywhere() -> None:
-    steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
-    assert find_verdict(sweep_of({32: steady, 64: steady})) == (
-        f"Use {DEFAULT} everywhere.",
-        f"{MIRRORED} is slower than {DEFAULT} at both batch sizes: 0.50x.",
-    )
-    assert find_verdict(sweep_of({32: steady[::-1], 64: steady[::-1]}))[0] == f"Use {MIRRORED} everywhere."
 
 
 def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like() -> None:

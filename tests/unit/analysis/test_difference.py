@@ -54,39 +54,43 @@ def spans_of(*seconds: float) -> tuple[Any, ...]:
     return (build_span(first_step=1, last_step=1, seconds=2.0), *spans)
 
 
-@pytest.mark.parametrize(
-    ("record", "name", "value"),
-    [
-        ("settings", "compiler", "xla"),
-        ("settings", "precision", "mixed_float16"),
-        ("settings", "tensor_float_32", True),
-        ("settings", "image_data_format", "channels_first"),
-        ("settings", "intra_op_threads", 2),
-        ("settings", "inter_op_threads", 2),
-        ("settings", "deterministic", True),
-        ("settings", "steps_per_execution", 3),
-        ("settings", "soft_device_placement", True),
-        ("settings", "xla_flags", "--xla_a=1"),
-        ("settings", "framework_variables", "XLA_PYTHON_CLIENT_PREALLOCATE=false"),
-        ("environment", "tensorflow_onednn", True),
-        ("environment", "thread_variables", "OMP_NUM_THREADS=2"),
-        ("environment", "tfbench", "0.2.0"),
-        ("environment", "tensorflow", "2.21.0"),
-        ("environment", "keras", "3.15.0"),
-        ("environment", "hostname", "other"),
-        ("environment", "cpu_model", "Example CPU 4000"),
-        ("environment", "usable_cores", 2),
-        ("environment", "cpu_quota_cores", 1.5),
-        ("environment", "niceness", 15),
-        ("environment", "scheduling_policy", "SCHED_BATCH"),
-        ("environment", "memory_limit_bytes", 2**30),
-        ("environment", "cpuset", "0-3"),
-    ],
-)
-def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, value: object) -> None:
-    build = {"settings": build_settings, "environment": build_environment}[record]
-    (found,) = find_unequal(*build_pair(**{record: build(**{name: value})}))
-    assert (found.name, found.a, found.b) == (name, getattr(build(), name), value)
+MUST_BE_EQUAL: dict[str, dict[str, object]] = {
+    "settings": {
+        "compiler": "xla",
+        "precision": "mixed_float16",
+        "tensor_float_32": True,
+        "deterministic": True,
+        "image_data_format": "channels_first",
+        "intra_op_threads": 2,
+        "inter_op_threads": 2,
+        "steps_per_execution": 3,
+        "soft_device_placement": True,
+        "xla_flags": "--xla_a=1",
+        "framework_variables": "XLA_PYTHON_CLIENT_PREALLOCATE=false",
+    },
+    "environment": {
+        "tensorflow_onednn": True,
+        "thread_variables": "OMP_NUM_THREADS=2",
+        "tfbench": "0.2.0",
+        "tensorflow": "2.21.0",
+        "keras": "3.15.0",
+        "hostname": "other",
+        "cpu_model": "Example CPU 4000",
+        "usable_cores": 2,
+        "cpu_quota_cores": 1.5,
+        "niceness": 15,
+        "scheduling_policy": "SCHED_BATCH",
+        "memory_limit_bytes": 2**30,
+        "cpuset": "0-3",
+    },
+}
+
+
+def test_names_what_must_be_equal_in_effect_and_is_not() -> None:
+    for record, build in (("settings", build_settings), ("environment", build_environment)):
+        for name, value in MUST_BE_EQUAL[record].items():
+            (found,) = find_unequal(*build_pair(**{record: build(**{name: value})}))
+            assert (found.name, found.a, found.b) == (name, getattr(build(), name), value)
 
 
 def test_between_backends_variables_that_all_frameworks_read_must_be_equal_and_no_others() -> None:

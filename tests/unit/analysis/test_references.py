@@ -13,7 +13,7 @@ from builders import build_recipe, build_request, build_result
 from journals import write_journal
 from sweeps import TWO_SETUPS, build_brief, build_plan, write_sweep
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
+from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.recipe.files import load_recipe, shipped_folder
 from tfbench.recipe.tables import to_tables
@@ -22,7 +22,6 @@ from tfbench.report.comparison.references import (
     DISCLAIMER,
     describe_match,
     describe_pair,
-    format_ratio,
     reference_section,
 )
 from tfbench.report.run.sections import run_sections
@@ -165,13 +164,6 @@ def test_a_reference_is_held_against_runs_of_its_own_recipe_alone() -> None:
     assert [[pair.setup for pair in match.pairs] for match in matches] == [[DEFAULT], [MIRRORED]]
 
 
-def test_seconds_of_an_epoch_are_told_from_what_was_published() -> None:
-    assert published_epoch_seconds({"epochs": 20, "elapsed_seconds": 131.866}) == pytest.approx(6.5933)
-    assert published_epoch_seconds({"epochs": 12, "epoch_seconds": 4.0}) == 4.0
-    assert published_epoch_seconds({"elapsed_seconds": 1200.0}) is None
-    assert published_epoch_seconds({"epochs": 12}) is None
-
-
 def test_references_stand_beside_in_every_format() -> None:
     unverified = {"hardware": "Old | GPU", "devices": "1 gpu", "verified": False, "figures": {"val_accuracy": 0.9802}}
     found = compared(brief(60_000 / 11.2, references=[CHAINER, unverified]), keys=[BATCH])
@@ -210,11 +202,6 @@ def test_references_that_cannot_be_compared_are_a_line() -> None:
 def test_without_references_nothing_is_said_of_them() -> None:
     found = compared(brief(references=[]))
     assert (reference_section(found), comparison_document(found, ())["reference"]) == (None, [])
-
-
-@pytest.mark.parametrize(("ratio", "text"), [(0.5887, "0.59"), (12.345, "12.35"), (0.1, "0.10"), (0.00316, "0.0032")])
-def test_small_ratios_keep_their_digits(ratio: float, text: str) -> None:
-    assert format_ratio(ratio) == text
 
 
 def write_real_sweep(store: Store, **fields: Any) -> None:

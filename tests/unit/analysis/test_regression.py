@@ -1,7 +1,5 @@
 import dataclasses
 import math
-import random
-import statistics
 from typing import Any
 
 import numpy as np
@@ -73,29 +71,6 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
         assert document["fail_above"] == 0.05
 
 
-def test_what_is_no_regression_is_said_with_its_figures() -> None:
-    wide = judge(build_sample(100.0, 10.0, 60.0), build_sample(90.0, 20.0, 15.0, group="now"))
-    for done, judgement, sentence in (
-        (check(1.05), "faster", "faster: 1.05x [1.04, 1.06] of the baseline's speed"),
-        (check(0.995), "no measurable difference", "no measurable difference: 0.99x ["),
-        (wide, "no measurable difference", "cannot tell: 0.77x ["),
-    ):
-        assert done.judgement == judgement and judgement_sentence(done).startswith(sentence)
-
-
-def test_false_alarms_and_misses_are_as_rare_as_promised() -> None:
-    rng, base = random.Random(0), build_sample(*BASE)
-
-    def judgement(factor: float) -> str:
-        speeds = [[one * 1000 * math.exp(rng.gauss(0, 0.01)) for _ in range(5)] for one in (1.0, factor)]
-        then, now = (dataclasses.replace(base, samples_per_second=tuple(own)) for own in speeds)
-        return judge(then, now, 0.0).judgement
-
-    alarms = [judgement(1.0) != "no measurable difference" for _ in range(400)]
-    assert 0.03 <= statistics.fmean(alarms) <= 0.07
-    assert statistics.fmean(judgement(0.95) == "regression" for _ in range(100)) >= 0.9
-
-
 def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> None:
     gpus = [(Gpu(name="A GPU", driver=driver),) for driver in ("550.1", "560.2")]
     versions = {"tensorflow": "2.21.0", "git_commit": "def", "tfbench": "0.2.0"}
@@ -112,7 +87,7 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
         ("driver", "['550.1']", "['560.2']"),
         ("measurement.seconds", "5.0", "2.0"),
     }
-    assert text(check_sections(done, "b.json", 0), 200)[-1].startswith("  Length      measurement.seconds 5 -> 2")
+    assert text(check_sections(done, "b.json", 0), 300)[-1].endswith("; measurement.seconds 5 -> 2")
 
 
 @pytest.mark.parametrize(

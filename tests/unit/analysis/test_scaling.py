@@ -16,9 +16,7 @@ from tfbench.report.comparison.comparison import comparison_document, comparison
 from tfbench.report.comparison.layout import corner_rows
 from tfbench.report.comparison.plots import comparison_plots
 from tfbench.report.comparison.scaling import scaling_table
-from tfbench.report.comparison.sections import comparison_sections
 from tfbench.report.sweep.sweep import result_lines
-from tfbench.report.table import html
 
 STRONG = {1: 960.0, 2: 1536.0, 4: 1920.0}  # samples/s: 1.6 and 2 times the speed of one replica
 DRIFT = (1.0, 1.02, 1 / 1.02)  # of the machine, from round to round; it cancels out
@@ -112,7 +110,6 @@ def test_the_interval_of_the_efficiency_is_that_of_the_speed_up() -> None:
     (_, single) = scaling_of({1: (100.0,), 2: (150.0,)}).points
     assert single.speedup == (pytest.approx(1.5), None, None)
     assert single.efficiency == (pytest.approx(0.75), None, None)
-    assert single.judgement == "not judged"
 
 
 def test_a_number_of_replicas_without_a_speed_is_kept_as_missing() -> None:
@@ -175,7 +172,7 @@ def test_runs_that_differ_in_more_than_their_replicas_tell_nothing_of_scaling() 
 
 def test_the_verdict_says_what_replicas_give_and_only_what_the_intervals_show() -> None:
     assert find_verdict(scaled(STRONG)) == (
-        "Use 4 replicas: 1.25x the speed of the next, 2 replicas.",
+        "Use 4 replicas.",
         "2 replicas are faster than 1 replica: 1.60x [1.60, 1.60] (80 % efficiency).",
         "4 replicas are faster than 1 replica: 2.00x [2.00, 2.00] (50 % efficiency).",
     )
@@ -186,8 +183,9 @@ def test_the_verdict_says_what_replicas_give_and_only_what_the_intervals_show() 
     )
     single = "2 replicas are not judged (one run): 1.50x (75 % efficiency)."
     assert find_verdict(scaled({1: (100.0,), 2: (150.0,)})) == (single, "Try --repeats 3.")
-    cause = find_verdict(scaled({1: 960.0, 2: 480.0}, headroom=1.25))[0]
-    assert cause.endswith(" The input pipeline alone takes 80 % of a step.")
+    for headroom, share in ((4.0, ""), (1.25, "80 %"), (0.42, "")):  # most of a step; the last contradicts itself
+        cause = find_verdict(scaled({1: 960.0, 2: 480.0}, headroom=headroom))[0].partition(" The input pipeline ")[2]
+        assert cause == (f"alone takes {share} of a step." if share else "")
 
 
 def test_two_numbers_whose_intervals_overlap_are_not_told_apart() -> None:
@@ -202,7 +200,6 @@ def test_two_numbers_whose_intervals_overlap_are_not_told_apart() -> None:
 def test_the_table_has_a_row_a_number_of_replicas() -> None:
     lines = [" ".join(line.split()) for line in scaling_table(scaling_of(STRONG)).text(120)]
     assert lines[0] == "replicas batch samples/s speed-up efficiency step exchanged input"
-    assert lines[1] == "1 96 960 ± 0.00 % 100 % 100 ms 25 %"
     assert lines[3] == "4 24 1,920 ± 0.00 % 2.00x [2.00, 2.00] + 50 % 50 ms 1 MiB 25 %"
     shown = result_lines(scaled(STRONG), 120)
     assert "\n".join(shown).count("Strong scaling") == 1
@@ -223,7 +220,6 @@ def test_json_and_csv_have_what_the_table_has() -> None:
     figures |= {"exchanged_bytes": 2**20}
     assert {name: point[name] for name in place} == place
     assert {name: point[name] for name in figures} == pytest.approx(figures)
-    assert (point["judgement"], point["finding"]) == ("faster", "faster")
     for name, value in (("speedup", 1.6), ("efficiency", 0.8)):
         assert point[name] == pytest.approx({"value": value, "low": value, "high": value})
     assert [entry["global_batch_size"] for entry in document["rows"][0]["entries"]] == [48, 96]
@@ -240,13 +236,6 @@ def test_the_plot_holds_the_ideal_and_the_measured_speed_up() -> None:
     assert [(x, pytest.approx(y)) for x, y, *_ in measured.points] == [(1, 1.0), (2, 1.6), (4, 2.0)]
     assert (ideal.is_reference, ideal.points) == (True, ((1, 1, None, None), (4, 4, None, None)))
     assert plot.x_label == "replicas"
-
-
-def test_the_report_has_the_table_and_says_which_scaling_it_is() -> None:
-    comparison = scaled({1: 480.0, 2: 768.0}, is_weak=True)
-    shown = html(comparison_sections(comparison, find_verdict(comparison)))
-    assert "Weak scaling: 48 samples per step on each device" in shown
-    assert '<td class="faster" data-name="speed-up">1.60x [1.60, 1.60] +</td>' in shown
 
 
 def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_a_setup() -> None:

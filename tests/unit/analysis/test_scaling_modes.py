@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from sweeps import build_brief, build_plan
-from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.scaling import Place, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.scaling import Mode, find_scaling_setups, replica_setups
 from tfbench.records.sweep import Setup, resolve_recipe
-from tfbench.report.comparison.comparison import comparison_document
 from tfbench.report.comparison.plots import comparison_plots
 from tfbench.report.comparison.scaling import scaling_table
 
@@ -84,16 +83,6 @@ def test_modes_that_share_cores_are_no_statement_about_hardware() -> None:
     said = " ".join([*scaling_table(found).text(160), *find_verdict(comparison), *find_caveats(comparison)])
     assert "The devices of mirrored cpu:0,cpu:1 backend=jax, model cpu:0,cpu:1" in said
     assert "efficien" not in said
-
-
-def test_a_mode_without_a_speed_is_missing_at_its_number() -> None:
-    failure = Failure(
-        setting={}, setup="model gpu:0,gpu:1,gpu:2 backend=jax", outcome="FAILED", reason="does not divide"
-    )
-    found = find_scaling(by_modes(failures=[failure]))
-    assert found is not None
-    assert list(found.missing) == [Place(3, "model")]
-    assert comparison_document(by_modes(failures=[failure]), ())["scaling"]["missing"][0]["mode"] == "model"
 
 
 def test_the_plot_has_a_line_a_mode_beside_the_ideal() -> None:

@@ -46,6 +46,14 @@ class Side:
     recipe: str
     warnings: tuple[str, ...]  # that the other run does not have
 
+    @classmethod
+    def of(cls, result: RunResult, summary: Summary, other: Summary) -> "Side":
+        """Describes a run beside another with that summary."""
+        request, warnings = result.request, tuple(one for one in summary.warnings if one not in other.warnings)
+        return cls(
+            id=request.run_id, name=request.name, status=result.status, recipe=request.recipe.name, warnings=warnings
+        )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class RunDifference:
@@ -78,8 +86,8 @@ def compare_runs(a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summ
     causes, num_causes = _find_causes(a, b)
     results, num_results = _find_results(a_summary, b_summary)
     return RunDifference(
-        a=_describe(a, a_summary, b_summary),
-        b=_describe(b, b_summary, a_summary),
+        a=Side.of(a, a_summary, b_summary),
+        b=Side.of(b, b_summary, a_summary),
         backends=(a.request.recipe.training.backend, b.request.recipe.training.backend),
         unequal=find_unequal(a, b),
         results=results,
@@ -105,19 +113,16 @@ def _find_results(a: Summary, b: Summary) -> tuple[tuple[ResultDifference, ...],
 
 
 def _find_causes(a: RunResult, b: RunResult) -> tuple[dict[str, tuple[Difference, ...]], int]:
-    first, second = _list_causes(a), _list_causes(b)
+    """Returns by group what differs, and how much was compared; what a run never had is no cause, and unequal."""
+    second, num_compared = _list_causes(b), 0
     causes: dict[str, tuple[Difference, ...]] = {}
-    num_compared = 0
-    for group in first:
-        one, other = first[group], second[group]
-        if not one or not other:  # what a run never had is not a cause; `find_unequal` says so
-            continue
-        names = list({**one, **other})
-        num_compared += len(names)
-        differing = [name for name in names if one.get(name) != other.get(name)]
-        if differing:
-            causes[group] = tuple(Difference(name=name, a=one.get(name), b=other.get(name)) for name in differing)
-    return causes, num_compared
+    for group, one in _list_causes(a).items():
+        if one and (other := second[group]):
+            names = {**one, **other}
+            num_compared += len(names)
+            pairs = [Difference(name=name, a=one.get(name), b=other.get(name)) for name in names]
+            causes[group] = tuple(pair for pair in pairs if pair.a != pair.b)
+    return {group: pairs for group, pairs in causes.items() if pairs}, num_compared
 
 
 def _list_causes(result: RunResult) -> dict[str, dict[str, Any]]:
@@ -140,13 +145,3 @@ def _list_causes(result: RunResult) -> dict[str, dict[str, Any]]:
     if groups["environment"] and result.usage:
         groups["environment"]["load_average_after"] = result.usage.load_average
     return groups
-
-
-def _describe(result: RunResult, summary: Summary, other: Summary) -> Side:
-    return Side(
-        id=result.request.run_id,
-        name=result.request.name,
-        status=result.status,
-        recipe=result.request.recipe.name,
-        warnings=tuple(warning for warning in summary.warnings if warning not in other.warnings),
-    )

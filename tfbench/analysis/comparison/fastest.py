@@ -8,7 +8,7 @@ from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.equality import find_unequal_settings
 from tfbench.analysis.comparison.judging import Speedup, judge_family
 from tfbench.records.sweep import BATCH_KEY, describe_setting
-from tfbench.wording import describe_span, join_words
+from tfbench.wording import join_words
 
 _Pair = tuple[str, str]  # of setups
 
@@ -18,14 +18,12 @@ class Standing:
     """What is known of the fastest setup at one setting.
 
     `fastest` are the setups than which none is measurably faster: one, or several between which the runs do not decide;
-    none where a setup is still to be measured, or setups differ in what must be equal. Of one that is fastest alone,
-    `ratio` is its speed over that of the next. `faster` has the pairs of which the first is measurably faster.
+    none where a setup is still to be measured, or setups differ in what must be equal. `faster` has the pairs of which
+    the first is measurably faster.
     """
 
     row: Row
     fastest: tuple[str, ...]
-    next_setup: str = ""
-    ratio: float | None = None
     faster: frozenset[_Pair] = frozenset()
 
     def lead(self, setups: Sequence[str]) -> tuple[str, ...]:
@@ -69,19 +67,7 @@ def _stand(row: Row, setups: Sequence[str], speedups: Mapping[_Pair, Speedup]) -
     found = Standing(row=row, fastest=(), faster=frozenset(faster))
     if any(not entry.runs and entry.outcome == "MISSING" for entry in row.entries.values()):
         return found
-    fastest = found.lead([setup for setup in row.entries if setup in setups])
-    found = dataclasses.replace(found, fastest=fastest)
-    if len(fastest) != 1 or len(setups) < 2:
-        return found
-    following = max(
-        (setup for setup in setups if setup != fastest[0]), key=lambda setup: row.entries[setup].speed or 0.0
-    )
-    (ratio,) = (
-        one.ratio if pair[1] == fastest[0] else 1 / one.ratio
-        for pair, one in speedups.items()
-        if set(pair) == {fastest[0], following}
-    )
-    return dataclasses.replace(found, next_setup=following, ratio=ratio)
+    return dataclasses.replace(found, fastest=found.lead([setup for setup in row.entries if setup in setups]))
 
 
 def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
@@ -98,8 +84,7 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[s
         return
     if len({one.fastest for one in standings}) == 1:
         where = " everywhere" if len(standings) > 1 else ""
-        lead = _lead(clear, names) if len(comparison.setups) > 2 else ""
-        yield f"Use {names[clear[0].fastest[0]]}{where}{lead}."
+        yield f"Use {names[clear[0].fastest[0]]}{where}."
         return
     networks: dict[str, list[Standing]] = {}
     for one in sorted(standings, key=lambda one: one.row.global_batch_size or 0):
@@ -114,30 +99,15 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[s
 
 
 def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> str:
-    """Says what to use up to which batch size, and at which the runs do not decide."""
+    """Says what to use at which batch sizes that were measured, and at which the runs do not decide."""
     uses, open_at, unmeasured = list[str](), list[str](), list[str]()
-    is_turning = len({one.fastest for one in standings if len(one.fastest) == 1}) > 1
     for fastest, own in ((key, list(own)) for key, own in itertools.groupby(standings, key=lambda one: one.fastest)):
         low, high = (one.row.global_batch_size or 0 for one in (own[0], own[-1]))
         span = f"{low:,}" if len(own) == 1 else f"{low:,} to {high:,}"
-        where = f" {'at' if len(own) == 1 else 'from'} batch {span}"
-        if is_turning and own[0] is standings[0]:
-            where = f" up to batch {high:,}"
-        elif is_turning and own[-1] is standings[-1]:
-            where = f" from batch {low:,}"
-        elif len(own) == len(standings):
-            where = " at every batch size" if len(own) > 1 else ""
         if len(fastest) == 1:
-            uses.append(names[fastest[0]] + where)
+            uses.append(names[fastest[0]] + (f" at batch {span}" if len(standings) > 1 else ""))
         else:
             (open_at if fastest else unmeasured).append(span)
     text = f"Use {join_words(uses)}."
     text += f" Undecided at batch {', '.join(open_at)}." if open_at else ""
     return text + (f" Not all are measured, or comparable, at batch {', '.join(unmeasured)}." if unmeasured else "")
-
-
-def _lead(own: Sequence[Standing], names: Mapping[str, str]) -> str:
-    ratios = [one.ratio for one in own if one.ratio is not None]
-    followers = {one.next_setup for one in own if one.next_setup}
-    following = f", {names[followers.pop()]}" if len(followers) == 1 else ""
-    return f": {describe_span(ratios, 'x')} the speed of the next{following}" if ratios else ""

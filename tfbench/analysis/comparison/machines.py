@@ -17,9 +17,7 @@ from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, fin
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.run.cost import SECONDS_PER_HOUR
 from tfbench.records.energy import Part
-from tfbench.wording import count, describe_span, join_words
-
-_SPEED, _COST, _ENERGY = "the speed of the next", "the cost of the next", "the energy of the next"
+from tfbench.wording import count, join_words
 
 
 class Price(NamedTuple):
@@ -92,29 +90,21 @@ def bare_setup(entry: Entry) -> str:
 
 
 def machine_sentences(comparison: Comparison) -> Iterator[str]:
-    """Yields a sentence a measure: which machine has the best figure, for which settings, beside the next machine's."""
+    """Yields a sentence a measure: which machine has the best figure, for which settings."""
     setups, target = list_setups(comparison), find_target(comparison)
-    accuracy = f"to a validation accuracy of {target or 0:g}"
-    measures: tuple[tuple[str, str, Measure, Callable[[MachineSetup], object]], ...] = (
-        ("Fastest machine", _SPEED, lambda one: one.entry.step_seconds, lambda one: None),
-        ("Cheapest machine for the steps of an epoch", _COST, lambda one: one.epoch_cost, _currency),
-        (f"Cheapest machine {accuracy}", _COST, lambda one: one.cost_to_accuracy, _currency),
-        ("Least energy for an epoch", _ENERGY, lambda one: one.epoch_joules, _parts_beside_gpus),
+    measures: tuple[tuple[str, Measure, Callable[[MachineSetup], object]], ...] = (
+        ("Fastest machine", lambda one: one.entry.step_seconds, lambda one: None),
+        ("Cheapest machine for the steps of an epoch", lambda one: one.epoch_cost, _currency),
+        (f"Cheapest machine to a validation accuracy of {target or 0:g}", lambda one: one.cost_to_accuracy, _currency),
+        ("Least energy for an epoch", lambda one: one.epoch_joules, _parts_beside_gpus),
     )
-    for title, than, measure, unit in measures:
-        found: dict[tuple[str, str], list[tuple[Row, float]]] = {}
+    for title, measure, unit in measures:
+        found: dict[str, list[Row]] = {}
         for row in comparison.rows:
             if best := _find_best([one for one in setups if one.row is row], measure, unit, comparison):
-                top, ratio = best
-                found.setdefault((top.machine, bare_setup(top.entry)), []).append(
-                    (row, 1 / ratio if than == _SPEED else ratio)
-                )
-        told = [
-            f"{machine} by {setup}{describe_where([row for row, _ in own], comparison)}, "
-            f"{describe_span([ratio for _, ratio in own], 'x')} {than}"
-            for (machine, setup), own in found.items()
-        ]
-        if told:
+                found.setdefault(f"{best.machine} by {bare_setup(best.entry)}", []).append(row)
+        if found:
+            told = [f"{name}{describe_where(rows, comparison)}" for name, rows in found.items()]
             yield f"{title}: {'; '.join(told)}."
 
 
@@ -153,14 +143,14 @@ def version_warnings(comparison: Comparison) -> list[str]:
 
 def _find_best(
     setups: Sequence[MachineSetup], measure: Measure, unit: Callable[[MachineSetup], object], comparison: Comparison
-) -> tuple[MachineSetup, float] | None:
-    """Returns the setup with the lowest figure, and that over the lowest of another machine.
+) -> MachineSetup | None:
+    """Returns the setup with the lowest figure.
 
     None where there is no other machine, or figures have no common measure: runs that differ in what must be equal on
     any machine, currencies, energy with processors and without.
     """
-    values = {one.entry.setup: value for one in setups if (value := measure(one))}
-    known = sorted((one for one in setups if one.entry.setup in values), key=lambda one: values[one.entry.setup])
+    figures = [(value, one) for one in setups if (value := measure(one))]
+    known = [one for _, one in sorted(figures, key=lambda figure: figure[0])]
     others = [one for one in known if one.machine != known[0].machine]
     if not others:
         return None
@@ -170,7 +160,7 @@ def _find_best(
         return None
     if len({unit(one) for one in known}) > 1:
         return None
-    return top, values[top.entry.setup] / values[others[0].entry.setup]
+    return top
 
 
 def _currency(setup: MachineSetup) -> str:

@@ -88,11 +88,6 @@ class RegressionCheck:
         return self.smallest_detectable > max(_BLIND, 2 * self.fail_above)
 
     @property
-    def changed_lengths(self) -> tuple[Difference, ...]:
-        """What has changed of the length of the runs."""
-        return tuple(one for one in self.changed if one.name in _LENGTHS)
-
-    @property
     def judgement(self) -> Judgement:
         """The same as the speed-up's, in the words of a check."""
         if self.speedup.judgement == "slower":

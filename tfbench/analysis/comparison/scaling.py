@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.fastest import Standing, find_standings
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.comparison.judging import Finding, Judgement
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, mode_of
 from tfbench.records.sweep import WORKERS_KEY
@@ -76,16 +75,6 @@ class ScalingPoint:
     def per_replica_batch_size(self) -> int:
         """Samples of a step, for each device; of layers whose weights are cut in mode "hybrid", it computes all."""
         return self.global_batch_size // self.num_replicas
-
-    @property
-    def judgement(self) -> Judgement | None:
-        """Of the speed-up; None: this is the one device."""
-        return self.entry.speedup.judgement if self.entry.speedup else None
-
-    @property
-    def finding(self) -> Finding | None:
-        """The judgement as people are told it."""
-        return self.entry.speedup.finding if self.entry.speedup else None
 
     @property
     def speedup(self) -> Estimate:

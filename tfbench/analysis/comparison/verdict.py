@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.brief import name_setups
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where, settings_noun
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
@@ -15,28 +15,15 @@ from tfbench.recipe.backend_support import title_of
 from tfbench.records.sweep import AGAIN
 from tfbench.wording import count, join_words
 
-# A finding by itself, and as one of several.
-_TEMPLATES: dict[Finding, tuple[str, str]] = {
-    "faster": ("{setup} {verb} faster than {base}{where}: {ratio}", "faster{where} ({short})"),
-    "slower": ("{setup} {verb} slower than {base}{where}: {ratio}", "slower{where} ({short})"),
-    "no measurable difference": (
-        "{setup} and {base} show no measurable difference{where}: {ratio}",
-        "not measurably different{where} ({short})",
-    ),
-    "too noisy to tell": (
-        "Inconclusive{where}: {setup} may be {open} as fast as {base}",
-        "inconclusive{where} ({open})",
-    ),
-    "not judged": ("{setup} {verb} not judged{where} (one run): {ratio}", "not judged{where} (one run, {short})"),
+_TEMPLATES: dict[Finding, str] = {
+    "faster": "{setup} {verb} faster than {base}{where}: {ratio}.",
+    "slower": "{setup} {verb} slower than {base}{where}: {ratio}.",
+    "no measurable difference": "{setup} and {base} show no measurable difference{where}: {ratio}.",
+    "too noisy to tell": "Inconclusive{where}: {setup} may be {open} as fast as {base}.",
+    "not judged": "{setup} {verb} not judged{where} (one run): {ratio}.",
 }
 _NUM_TOLD = 2  # setups beside the baseline; of more only those are told of which something is not known
 _NUM_FAILED = 4  # reasons of failures that are told; the table marks all
-_MADE_BY = {
-    "graph": "its graph",
-    "xla": "XLA",
-    "eager": "one operation after another, from Python",
-    "inductor": "torch.compile",
-}
 
 
 def find_verdict(comparison: Comparison) -> tuple[str, ...]:
@@ -54,7 +41,8 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     told = [*which_to_use(comparison, names), *(scaling.between_modes() if scaling else ())]
     found = [*_unequal(comparison), *machine_sentences(comparison), *told]
     is_told = bool(told) and len(others) > _NUM_TOLD
-    found += [text for setup in others if (text := _of_setup(comparison, setup, names, scaling, only_open=is_told))]
+    for setup in others:
+        found += _of_setup(comparison, setup, names, scaling, only_open=is_told)
     return (*found, *_missing(comparison, names), *_advice(comparison))
 
 
@@ -93,43 +81,34 @@ def _by_chance(comparison: Comparison) -> str:
 
 def _of_setup(
     comparison: Comparison, setup: str, names: Mapping[str, str], scaling: Scaling | None, *, only_open: bool
-) -> str:
-    """Returns all that was found of a setup beside the baseline; "" of one of which all is told, where that will do."""
+) -> Iterator[str]:
+    """Yields what was found of a setup beside the baseline, a sentence a finding; nothing if all of it is told."""
     known = [(row, one) for row in comparison.rows if (one := row.entries[setup].speedup)]
     hints = [(row, one) for row, one in known if one.is_suggested]  # whose own interval says more than the table
     found = {name: [place for place in known if place[1].finding == name and place not in hints] for name in _TEMPLATES}
-    found = {name: places for name, places in found.items() if places}
-    if only_open and not hints and not found.keys() - {"faster", "slower"}:
-        return ""
-    verb, base = "are" if names[setup][:1].isdigit() and names[setup][:2] != "1 " else "is", names[comparison.baseline]
-    texts = []
+    unclear = [places for name, places in found.items() if name not in ("faster", "slower")]
+    if only_open and not hints and not any(unclear):
+        return
+    is_several = names[setup][:1].isdigit() and names[setup][:2] != "1 "  # "2 replicas"
+    efficiency = scaling.describe_efficiency(setup) if scaling else ""
     for name, places in found.items():
+        if not places:
+            continue
         low, high = min(one.low or 0.0 for _, one in places), max(one.high or 0.0 for _, one in places)
-        texts.append(
-            _TEMPLATES[name][len(found) > 1].format(
-                setup=names[setup],
-                verb=verb,
-                base=base,
-                where=describe_where([row for row, _ in places], comparison),
-                ratio=_ratios([one for _, one in places]) + (scaling.describe_efficiency(setup) if scaling else ""),
-                short=_ratios([one for _, one in places]),
-                open=f"{low:.2f}x to {high:.2f}x",
-            )
+        sentence = _TEMPLATES[name].format(
+            setup=names[setup],
+            verb="are" if is_several else "is",
+            base=names[comparison.baseline],
+            where=describe_where([row for row, _ in places], comparison),
+            ratio=_ratios([one for _, one in places]) + efficiency,
+            open=f"{low:.2f}x to {high:.2f}x",
         )
-    if not found and not hints:
-        return ""
-    told = texts[:1]
-    if len(texts) > 1:
-        first, of_all, rest = join_words(texts).partition(f" of {len(comparison.rows)} {settings_noun(comparison)}")
-        told = [
-            f"Compared with {base}, {names[setup]} {verb} {first}{of_all}{rest.replace(of_all, '') if rest else ''}"
-        ]
+        slowest = min(places, key=lambda place: place[1].ratio)[0]
+        yield sentence + (_describe_cause(slowest.entries[setup]) if name == "slower" else "")
     if hints:
         where, family = describe_where([row for row, _ in hints], comparison), max(one.num_family for _, one in hints)
         ratio = _ratios([one for _, one in hints])
-        told.append(f"{names[setup]} may differ{where}: {ratio}, not significant among {family} comparisons")
-    slowest = min(found.get("slower", ()), key=lambda place: place[1].ratio, default=None)
-    return f"{'. '.join(told)}.{_describe_cause(slowest[0].entries[setup]) if slowest else ''}"
+        yield f"{names[setup]} may differ{where}: {ratio}, not significant among {family} comparisons."
 
 
 def _describe_cause(entry: Entry) -> str:
@@ -179,17 +158,12 @@ def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mappin
         yield "Weak scaling: the global batch grows with the devices. Compare speed, not accuracy."
     if comparison.is_synthetic:
         yield "Synthetic data: compare speed, ignore accuracy."
-    yield from _backends(comparison)
-    fewer = [
-        entry.setup
-        for row, entry in entries
-        if (one := entry.speedup)
-        and one.is_paired
-        and one.num < max(len(entry.runs), len(row.entries[comparison.baseline].runs))
-    ]
-    if fewer:
-        setups = join_words([names[setup] for setup in dict.fromkeys(fewer)])
-        yield f"{setups}: speed-ups use common rounds only, speeds use all runs, so their quotient differs."
+    if len({run.backend for run in comparison.runs}) > 1:
+        compilers = [f"{title_of(run.backend)}: {run.settings.get('compiler')}" for run in comparison.runs]
+        yield (
+            "Backends start from equal weights and batches. They compile steps "
+            f"({'; '.join(dict.fromkeys(compilers))}), load batches and draw dropout each in its own way."
+        )
     base = comparison.baseline
     if any("hostname" in _differing(entry) and _is_elsewhere(entry, row.entries[base]) for row, entry in entries):
         yield f"Speed-ups compare runs of one machine: others than that of {base} have none."
@@ -198,19 +172,6 @@ def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mappin
         yield (
             f"{count(num, 'older run')} left out: versions, settings or network differ from newer runs of the same "
             "configuration. Compare with `tfbench diff RUN RUN`."
-        )
-
-
-def _backends(comparison: Comparison) -> Iterator[str]:
-    """Says how steps and batches are made on each backend; nothing where there is but one."""
-    steps: dict[str, None] = {}
-    for run in comparison.runs:
-        compiler = str(run.settings.get("compiler", ""))
-        steps[f"{title_of(run.backend)}: {_MADE_BY.get(compiler, compiler)}"] = None
-    if len({run.backend for run in comparison.runs}) > 1:
-        yield (
-            f"Backends start from equal weights and batches. They differ in how they compile steps "
-            f"({'; '.join(steps)}), load batches and draw dropout."
         )
 
 

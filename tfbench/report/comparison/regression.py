@@ -27,15 +27,13 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, warning
         warnings: What disturbed the runs.
     """
     created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
-    changed = [one for one in check.changed if one not in check.changed_lengths]
     pairs = {
         "Check": f"{check.current.recipe} against {source} of {created:%Y-%m-%d %H:%M} UTC",
         "Baseline": _describe_speeds(check.baseline),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
         "Fails": f"from {format_share(check.smallest_detectable)} slower (--fail-above {100 * check.fail_above:g}%)",
         "Unequal": _describe(check.unequal) and f"{_describe(check.unequal)}: not comparable",
-        "Changed": _describe(changed),
-        "Length": _describe(check.changed_lengths) and f"{_describe(check.changed_lengths)}: may change the speed",
+        "Changed": _describe(check.changed),
         "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
     }
     sections = [Section(judgement_sentence(check), tables=(facts(pairs.items()),))]
@@ -67,7 +65,7 @@ def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict
         source: The baseline, as the user named it.
         num_failed: Runs that failed now.
     """
-    plain = to_plain(check, without=("changed_lengths",))
+    plain = to_plain(check)
     plain["baseline"]["source"] = source
     return {**plain, "sentence": judgement_sentence(check), "num_failed": num_failed}
 

@@ -1,8 +1,8 @@
-"""How runs went on, as plots: samples processed against time; accuracy against time and against cost."""
+"""How runs went on, as plots: samples processed against time; accuracy against time."""
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tfbench.analysis.run.cost import Points, RunCurves
+from tfbench.analysis.run.progress import Points, RunCurves
 from tfbench.report.plot import Panel, Plot, Point, Series
 
 _ACCURACY = "validation accuracy"
@@ -16,12 +16,10 @@ def curve_plots(runs: Sequence[RunCurves], title: str) -> tuple[Plot, ...]:
         title: What the runs are of.
     """
     subject = f"{title}, {'synthetic' if any(run.is_synthetic for run in runs) else 'real'} data"
-    currency = next((run.currency for run in runs if run.currency), "")
-    time, cost = "time since the start of training (s)", f"cost of the machine since the run was asked for ({currency})"
+    time = "time since the start of training (s)"
     told: tuple[tuple[str, str, str, str, Callable[[RunCurves], Points]], ...] = (
         ("processed_samples.png", "Samples trained by time", time, "samples", lambda run: run.samples),
         ("accuracy_by_time.png", "Accuracy by time", time, _ACCURACY, lambda run: run.accuracy_by_time),
-        ("accuracy_by_cost.png", "Accuracy by cost", cost, _ACCURACY, lambda run: run.accuracy_by_cost),
     )
     return tuple(
         Plot(name=name, title=f"{what}\n{subject}", x_label=x_label, y_label=y_label, panels=panels)
