@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from tfbench.errors import DeviceError, Notice, RecipeError
-from tfbench.machine.devices import count_gpus
-from tfbench.machine.frameworks import describe_lack, is_installed
+from tfbench.machine.devices import count_gpus, describe_lack, is_installed
 from tfbench.recipe import tables
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.recipe.devices import require_strategy, require_usable

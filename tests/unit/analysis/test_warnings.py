@@ -32,7 +32,7 @@ from tfbench.analysis.run.warnings import (
 )
 from tfbench.records.energy import GpuState, MachineState
 from tfbench.records.machine import InputCheck, PeakCheck
-from tfbench.records.placement import ReplicaCheck, ThreadPools
+from tfbench.records.placement import ReplicaCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, StepSpan
 from tfbench.records.spread import ExchangeCheck, StepParts
 
@@ -148,19 +148,18 @@ def workers(*each: tuple[float, float, float | None]) -> RunResult:
     return run(exchange_check=ExchangeCheck(num_steps=20, workers=parts))
 
 
-def pools(num_devices: int, intra_op_threads: int) -> RunResult:
-    threads = ThreadPools(
-        num_devices=num_devices, expected_intra_op_threads=2, intra_op_threads=intra_op_threads, inter_op_threads=2
-    )
-    return run(placement=build_placement(threads=threads))
-
-
 def learned(accuracy: float | None, val_loss: float | None = 0.3, **sections: Any) -> RunResult:
     bands = {"val_accuracy_at_epoch": {"1": [0.5, 0.7]}, "val_loss_at_epoch": {"1": [0.1, 0.4]}}
     recipe = build_recipe(**{"dataset": {"data": "real"}, "training": {"epochs": 1}, "expect": bands} | sections)
     request = build_request(recipe=recipe, overrides=("training.global_batch_size", "measurement.clock"))
     return run(request=request, epochs=(build_epoch(num_steps=20, val_accuracy=accuracy, val_loss=val_loss),))
 
+
+WAVE = {  # a network without accuracy
+    "model": {"name": "sine_lstm"},
+    "dataset": {"name": "sine", "data": "real"},
+    "training": {"epochs": 1, "loss": "mean_squared_error", "global_batch_size": 10},
+}
 
 # For each warning runs that have it alone, the first of which shows its text; and runs near it that have none.
 CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
@@ -195,12 +194,12 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     ),
     "priority": (
         [
-            on(niceness=1, autogroup_niceness=5, scheduling_policy="SCHED_BATCH"),
+            on(niceness=1, scheduling_policy="SCHED_BATCH"),
             on(niceness=15),
             on(niceness=0, scheduling_policy="SCHED_FIFO 10"),
         ],
         [
-            on(niceness=0, scheduling_policy="SCHED_OTHER", autogroup_niceness=0, cpuset="0-7"),
+            on(niceness=0, scheduling_policy="SCHED_OTHER", cpuset="0-7"),
             on(niceness=-5, scheduling_policy="SCHED_OTHER"),
         ],
     ),
@@ -276,7 +275,6 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         ],
     ),
     "clock_of_steps": ([asked(measurement={"clock": "step"})], []),
-    "unshared_threads": ([pools(3, 6), pools(3, 5)], [pools(3, 2), pools(1, 7)]),
     # In ten seconds, of 32: 480 samples/s are one and a half times 320, 304 are 0.95 times as many.
     "input_contradicts": ([fed(94), fed(42)], []),
     "input_bound": ([fed(149), fed(95)], [fed(150)]),
@@ -319,7 +317,7 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     "outside_of_band": (
         [learned(0.4999), learned(0.7001), learned(0.6, 2.3026), learned(0.6, 0.05), learned(None, None)],
         # The edges belong to the band, but for rounding to float32; what is later than the last epoch is not checked.
-        [*(learned(one) for one in (0.5, 0.7, 0.4999999523162842, 0.7000000119209290)), run()],
+        [*(learned(one) for one in (0.5, 0.7, 0.4999999523162842, 0.7000000119209290)), run(), learned(None, **WAVE)],
     ),
     "unused_gpu": ([run(placement=build_placement(unused_gpu="no driver"))], []),
     "other_purpose": ([asked(recipe={"not_meant_for": ["cpu"]})], [asked(recipe={"not_meant_for": ["gpu"]})]),

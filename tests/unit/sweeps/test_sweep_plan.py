@@ -7,7 +7,6 @@ import pytest
 from builders import build_recipe, build_request
 from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_plan
 from tfbench.errors import RecipeError
-from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import (
     Refinement,
     Variation,
@@ -51,14 +50,6 @@ def test_a_point_is_the_recipe_with_its_values_and_those_of_its_setup() -> None:
     assert (recipe.training.global_batch_size, recipe.measurement.clock) == (64, "step")
     assert (recipe.training.intra_op_threads, recipe.training.inter_op_threads) == (3, 3)
     assert (recipe.distribution.strategy, recipe.distribution.devices) == ("mirrored", ("cpu:0", "cpu:1"))
-
-
-def test_fewer_epochs_than_the_recipe_has_expectations_of_can_be_varied() -> None:
-    tables = to_tables(build_recipe(training={"epochs": 20}, expect={"val_accuracy_at_epoch": {"20": [0.97, 0.99]}}))
-    plan = build_plan(tables=tables)
-    for epochs, bands in ((5, []), (20, ["20"])):
-        recipe = resolve_recipe(plan, {"training.epochs": epochs}, TWO_SETUPS[0])
-        assert list(recipe.expect.val_accuracy_at_epoch) == bands
 
 
 @pytest.mark.parametrize(

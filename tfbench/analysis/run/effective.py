@@ -28,7 +28,7 @@ class EffectiveValue:
 
 
 def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
-    """Returns everything that decides how a run computes: where, with what settings, precision, layout and threads.
+    """Returns everything that decides how a run computes: where, with what settings, precision and layout.
 
     What a recipe left open ("auto", no devices, 0 threads) is not different, whatever was chosen.
 
@@ -49,10 +49,6 @@ def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
     }
     values |= {"hardware": tuple(dict.fromkeys(placement.hardware)), "onednn": environment.tensorflow_onednn}
     values["thread_variables"] = environment.thread_variables
-    if threads := placement.threads:  # that were seen to be started for devices on the processor
-        pools = "one" if threads.is_shared else f"not one of {threads.expected_intra_op_threads} threads"
-        values |= {"logical_cpu_devices": threads.num_devices, "intra_op_pools": pools}
-        values |= {"intra_op_threads_seen": threads.intra_op_threads, "inter_op_threads_seen": threads.inter_op_threads}
     asked = _list_asked(result)
     return tuple(
         EffectiveValue(name=name, effective=value, asked=asked.get(name), differs=_differs(name, value, asked))

@@ -112,7 +112,6 @@ def _priority(run: Evidence) -> Iterator[Values]:
     if environment := run.result.environment:
         found = {
             f"niceness {environment.niceness}": (environment.niceness or 0) > 0,
-            f"session niceness {environment.autogroup_niceness}": (environment.autogroup_niceness or 0) > 0,
             f"policy {environment.scheduling_policy}": environment.scheduling_policy not in (None, "SCHED_OTHER"),
         }
         if any(found.values()):
@@ -303,14 +302,3 @@ def _drifting(run: Evidence) -> Iterator[Values]:
 def _clock_of_steps(run: Evidence) -> Iterator[Values]:
     if run.result.request.recipe.measurement.clock == "step":
         yield {}
-
-
-@SPEED.row(
-    "{devices} logical CPU devices should share one pool of {expected}, but TensorFlow started {started} threads.",
-    "Do not compare this run with one on a single device.",
-)
-def _unshared_threads(run: Evidence) -> Iterator[Values]:
-    threads = run.result.placement.threads if run.result.placement else None
-    if threads and threads.num_devices > 1 and not threads.is_shared:
-        expected = count(threads.expected_intra_op_threads, "thread")
-        yield {"devices": threads.num_devices, "expected": expected, "started": threads.intra_op_threads}

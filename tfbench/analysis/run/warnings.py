@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.spans import Evidence, Values, WarningTable
 from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
+from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.records.machine import PeakCheck
 from tfbench.records.run import RunResult
 from tfbench.wording import count
@@ -182,8 +183,10 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
         return
     changed = [key for key in request.overrides if key.partition(".")[0] in _OF_LEARNING]
     of = f" of the recipe, which this run changes in {', '.join(changed)}" if changed else ""
-    expect = request.recipe.expect
-    for name, bands in (("val_accuracy", expect.val_accuracy_at_epoch), ("val_loss", expect.val_loss_at_epoch)):
+    expected = {"val_loss": request.recipe.expect.val_loss_at_epoch}
+    if request.recipe.training.loss not in REGRESSION_LOSSES:
+        expected = {"val_accuracy": request.recipe.expect.val_accuracy_at_epoch} | expected
+    for name, bands in expected.items():
         for epoch in sorted(bands.keys() & records.keys(), key=int):
             value: float | None = getattr(records[epoch], name)
             low, high = bands[epoch]
