@@ -13,7 +13,7 @@ _OF_TRAINING = (
 )
 _OPEN = {"devices": (), "cross_device_ops": "auto", "intra_op_threads": 0, "inter_op_threads": 0}  # any will do
 _ONEDNN_ASKED = {"0": False, "false": False, "1": True, "true": True}  # how TensorFlow reads TF_ENABLE_ONEDNN_OPTS
-_LEFT_OUT = ("backend", "notes", "unused_gpu", "threads", "feed", "num_machines", "layout", "gpu_addresses")
+_LEFT_OUT = ("backend", "notes", "unused_gpu", "feed", "num_machines", "layout", "gpu_addresses")
 _SELDOM = {"num_workers": 1, "mesh": {}, "framework_variables": ""}  # there only where they are something else
 
 
