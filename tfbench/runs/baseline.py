@@ -106,14 +106,7 @@ def make_baseline(request: RunRequest, num_repeats: int, execute: Execute) -> tu
         MeasurementError: A run failed.
         TfbenchError: The first run was rejected.
     """
-    repeats = _repeat(request, num_repeats, execute, "no baseline was saved")
-    found = _find_speeds(repeats)
-    if len(found) < num_repeats:
-        raise MeasurementError(
-            f"only {len(found)} of {num_repeats} runs finished with a speed; no baseline was saved. The runs are "
-            f"stored as group {repeats.summary.group}."
-        )
-    return make_sample(found, group=repeats.summary.group), repeats
+    return _measure(request, num_repeats, execute, "no baseline was saved", fewest=num_repeats)
 
 
 def check(
@@ -148,15 +141,7 @@ def check(
     if not allows_unequal:
         require_equal(sample, find_unequal_request(sample, request), baseline.source)
         execute = _requiring_equal(execute, baseline)
-    repeats = _repeat(request, num_repeats, execute, "nothing was judged")
-    found = _find_speeds(repeats)
-    if len(found) < 2:
-        raise MeasurementError(
-            f"only {len(found)} of {len(repeats.series.runs)} runs finished with a speed: too few to be judged. "
-            f"{' '.join(dict.fromkeys(repeats.summary.rejections))} The runs are stored as group "
-            f"{repeats.summary.group}."
-        )
-    current = make_sample(found, group=repeats.summary.group)
+    current, repeats = _measure(request, num_repeats, execute, "nothing was judged", fewest=2)
     return judge(sample, current, fail_above), repeats
 
 
@@ -165,8 +150,7 @@ def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
 
     def execute_checked(request: RunRequest, label: str) -> Run:
         outcome = execute(request, label)
-        speed = outcome.summary.metrics.get("samples_per_second")
-        if outcome.result.status == "FINISHED" and speed:
+        if speed := outcome.samples_per_second:
             sample = make_sample([(outcome.result, speed)], group=request.run_id)
             require_equal(baseline.sample, find_unequal(baseline.sample, sample), baseline.source)
         return outcome
@@ -174,19 +158,19 @@ def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
     return execute_checked
 
 
-def _repeat(request: RunRequest, num: int, execute: Execute, consequence: str) -> Repeats:
+def _measure(
+    request: RunRequest, num: int, execute: Execute, consequence: str, *, fewest: int
+) -> tuple[SpeedSample, Repeats]:
+    """Repeats a run, and returns the speeds of those that finished, of which there must be some."""
     repeats = repeat_run(request, RepeatPlan(num=num, max_num=num), execute)
-    if repeats.series.was_interrupted:
-        raise InterruptedRunError(
-            f"interrupted after {len(repeats.series.runs)} of {num} runs; {consequence}. The runs are stored as group "
-            f"{repeats.summary.group}."
-        )
-    return repeats
-
-
-def _find_speeds(repeats: Repeats) -> list[tuple[RunResult, float]]:
-    runs = repeats.series.runs
-    return [(run.outcome.result, speed) for run in runs if run.outcome and (speed := run.samples_per_second)]
+    series, stored = repeats.series, f"The runs are stored as group {repeats.summary.group}."
+    if series.was_interrupted:
+        raise InterruptedRunError(f"interrupted after {len(series.runs)} of {num} runs; {consequence}. {stored}")
+    found = [(run.result, speed) for run in series.outcomes if (speed := run.samples_per_second)]
+    if len(found) < fewest:
+        why = " ".join([f"{consequence}.", *dict.fromkeys(repeats.summary.rejections), stored])
+        raise MeasurementError(f"only {len(found)} of {len(series.runs)} runs finished with a speed; {why}")
+    return make_sample(found, group=repeats.summary.group), repeats
 
 
 def _speed_of(result: RunResult) -> float | None:

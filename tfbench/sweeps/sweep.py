@@ -176,10 +176,8 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
     plan, start = log.plan, time.monotonic()
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
     varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
-    planned_runs, planned = (
-        (list_planned_runs(plan) if of is None else of),
-        PlannedRun(0, 0, 0, 0),
-    )  # the latter is under way
+    planned_runs = list_planned_runs(plan) if of is None else of
+    planned = PlannedRun(0, 0, 0, 0)  # the one under way
     known = find_standing(plan, log.results, maker.store)
 
     def find_left() -> list[PlannedRun]:

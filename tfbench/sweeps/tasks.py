@@ -8,7 +8,7 @@ import json
 import platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tfbench.analysis.comparison.brief import host_of
 from tfbench.errors import RecipeError, TrackingError
@@ -28,15 +28,23 @@ from tfbench.records.sweep import (
 )
 from tfbench.records.whole_files import write_output
 from tfbench.runs.run_status import is_half
-from tfbench.schema import build, read_json, to_plain
+from tfbench.schema import build, read_json, schema, to_plain
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, list_sweeps, reopened_log
 from tfbench.sweeps.plan import check_configurations
 
-PLAN_FORMAT = 1
 _TAGS = (SWEEP_TAG, SETTING_TAG, SETUP_TAG, ROUND_TAG)  # which together say what run of a plan one is
 _REJECTED = "rejected: "  # what the reason of a run that was rejected begins with
+
+
+@schema
+class _PlanFile:
+    """What the file of a plan holds."""
+
+    format_version: Literal[1] = 1
+    tasks: tuple[dict[str, Any], ...]  # for whoever submits them
+    plan: dict[str, Any]
 
 
 class Task(NamedTuple):
@@ -81,8 +89,8 @@ def plan_document(plan: SweepPlan) -> bytes:
         {"number": task.number, "setting": settings[task.setting], "machine": task.machine, "num_runs": len(task.runs)}
         for task in list_tasks(plan)
     ]
-    document = {"format_version": PLAN_FORMAT, "tasks": tasks, "plan": to_plain(plan)}
-    return json.dumps(document, indent=1, allow_nan=False).encode() + b"\n"
+    document = _PlanFile(tasks=tuple(tasks), plan=to_plain(plan))
+    return json.dumps(to_plain(document), indent=1, allow_nan=False).encode() + b"\n"
 
 
 def write_plan_file(plan: SweepPlan, path: Path) -> None:
@@ -104,17 +112,11 @@ def read_plan_file(path: Path) -> SweepPlan:
         RecipeError: It is none, or a configuration of it cannot be.
     """
     try:
-        document = read_json(path.read_bytes())
+        plan = read_plan(build(_PlanFile, read_json(path.read_bytes()), "").plan)
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise RecipeError(f"{path}: is no plan of a sweep: {error}") from error
-    if not isinstance(document, dict) or document.get("format_version") != PLAN_FORMAT:
-        raise RecipeError(f"{path}: is no plan of a sweep that this version of `tfbench sweep --plan` writes.")
-    try:
-        plan = read_plan(document.get("plan"))
-    except RecipeError as error:
-        raise RecipeError(f"{path}: {error}") from error
+    except (ValueError, RecipeError) as error:
+        raise RecipeError(f"{path}: is no plan that this version of `tfbench sweep --plan` writes: {error}") from error
     check_configurations(plan)
     return plan
 

@@ -163,9 +163,9 @@ def test_single_runs_are_not_judged(tfbench: Cli, fake: Fake, baseline: Path, nu
 @pytest.mark.parametrize(
     ("way", "fates", "exit_code", "message"),
     [
-        ("--baseline", ("FAILED", "FAILED"), 1, "only 0 of 5 runs finished with a speed: too few to be judged."),
-        ("--baseline", (100.0, "FAILED"), 1, "only 1 of 5 runs finished with a speed: too few to be judged."),
-        ("--baseline", (100.0, DeviceError("gone")), 1, "too few to be judged. gone The runs are stored as group "),
+        ("--baseline", ("FAILED", "FAILED"), 1, "only 0 of 5 runs finished with a speed; nothing was judged."),
+        ("--baseline", (100.0, "FAILED"), 1, "only 1 of 5 runs finished with a speed; nothing was judged."),
+        ("--baseline", (100.0, DeviceError("gone")), 1, "nothing was judged. gone The runs are stored as group "),
         ("--baseline", (100.0, 100.0, "STOPPED"), 130, "interrupted after 3 of 5 runs; nothing was judged. The runs"),
         ("--baseline", (DeviceError("gone"),), 2, "gone"),
         ("--save", (100.0, "FAILED", 100.0), 1, "only 4 of 5 runs finished with a speed; no baseline was saved. The"),
