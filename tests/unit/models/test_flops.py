@@ -8,7 +8,7 @@ import keras
 import pytest
 from keras import layers
 
-from tfbench.models.layers.convolutions import LocallyConnected2D, RecurrentConvolution2D
+from tfbench.models.custom_layers.convolutions import LocallyConnected2D, RecurrentConvolution2D
 from tfbench.models.structure.flops import count_model, find_main_product
 from tfbench.models.structure.graph import without_weights
 from tfbench.recipe import registry

