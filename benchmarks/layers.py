@@ -24,7 +24,7 @@ from footer import describe_machine
 
 CASES = {"mnist_scratch_cnn": 32, "cifar10_convnet": 32, "svhn_rcnn": 8, "imagenet_alexnet": 4}  # batches, small
 TURN_SECONDS = 0.3
-_LAYERS = "tfbench.models.layers"
+_LAYERS = "tfbench.models.custom_layers"
 
 
 class Turn(NamedTuple):
@@ -43,7 +43,7 @@ def layers_of(checkout: Path) -> Iterator[None]:
     try:
         # One of them imports another, which must have been found before.
         for path in sorted(
-            (checkout / "tfbench/models/layers").glob("[!_]*.py"), key=lambda path: path.stem == "convolutions"
+            (checkout / "tfbench/models/custom_layers").glob("[!_]*.py"), key=lambda path: path.stem == "convolutions"
         ):
             name = f"{_LAYERS}.{path.stem}"
             spec = importlib.util.spec_from_file_location(name, path)

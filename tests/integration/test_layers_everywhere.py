@@ -26,12 +26,9 @@ tf.config.set_soft_device_placement(False)
 
 import keras
 from tensorflow.python.eager import context
-from tfbench.models.layers.pooling import CeilMaxPooling2D
-from tfbench.models.layers.pooling import ChannelMax
-from tfbench.models.layers.normalization import LocalResponseNormalization
-from tfbench.models.layers.convolutions import LocallyConnected2D
-from tfbench.models.layers.convolutions import RecurrentConvolution2D
-from tfbench.models.layers.pooling import SwitchableMaxPooling2D
+from tfbench.models.custom_layers.convolutions import LocallyConnected2D, RecurrentConvolution2D
+from tfbench.models.custom_layers.normalization import LocalResponseNormalization
+from tfbench.models.custom_layers.pooling import CeilMaxPooling2D, ChannelMax, SwitchableMaxPooling2D
 
 folder = Path(sys.argv[1])
 rng = np.random.default_rng(1)

@@ -6,7 +6,7 @@ import pydantic
 
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.schema import Count, NaturalNumber, NonNegativeNumber, Width, schema
+from tfbench.schema import Count, NaturalNumber, Width, schema
 
 MAX_BYTES = 8 * 2**30  # of all inputs together
 NUM_WAVES = 16  # enough for a function that a straight line does not fit
@@ -26,8 +26,6 @@ class Config:
     """Training samples."""
     validation_samples: Samples = 1_000
     """Validation samples."""
-    noise: NonNegativeNumber = 0.0
-    """Standard deviation of what is added to targets, whose own is about 1."""
     seed: NaturalNumber = 0
     """Draws inputs and function; it is not the training's, so that runs with several of those share the data."""
 
@@ -73,7 +71,6 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     def generate(rng: np.random.Generator, count: int) -> Split:
         inputs: npt.NDArray[np.float32] = rng.standard_normal((count, *spec.input_shape), np.float32)
         targets = np.sin(inputs.reshape(count, -1) @ frequencies + phases) @ heights
-        targets += config.noise * rng.standard_normal(count)
         return Split(inputs=inputs, targets=targets.astype(np.float32)[:, None], num_samples=count)
 
     return Splits(

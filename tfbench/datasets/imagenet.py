@@ -1,5 +1,6 @@
 """ImageNet (ILSVRC 2012) or images like it: 1,281,167 + 50,000, 224x224 colour, 1000 classes, read as they are used."""
 
+import dataclasses
 import functools
 import os
 from collections import Counter
@@ -13,7 +14,7 @@ import pydantic
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.schema import Count, Flag, Text, schema
+from tfbench.schema import Count, Flag, schema
 
 TRAIN_SAMPLES, VALIDATION_SAMPLES = 1_281_167, 50_000  # as published
 # Red, green and blue of the training images, as published with the VGG networks (Simonyan & Zisserman 2014).
@@ -27,10 +28,8 @@ Classes = Annotated[Count, pydantic.Field(ge=2, le=1_000_000)]
 
 @schema
 class Config:
-    """Where the images are, and what the model sees of one."""
+    """How many classes there are, and what the model sees of an image."""
 
-    folder: Text | None = None
-    """Holds train/ and val/, with one folder a class in each; not set: the one of --data-dir."""
     num_classes: Classes = 1000
     """Classes of the images."""
     image_size: Side = 224
@@ -54,7 +53,19 @@ class Config:
 
 def describe(config: Config) -> DatasetSpec:
     """Returns shapes and the sizes of the complete set; loads nothing and counts no files."""
-    return _describe(config, TRAIN_SAMPLES, VALIDATION_SAMPLES)
+    is_cropped = config.image_size < config.stored_size
+    return DatasetSpec(
+        input_shape=(config.image_size, config.image_size, 3),
+        input_dtype="uint8",
+        target_shape=(),
+        num_classes=config.num_classes,
+        train_samples=TRAIN_SAMPLES,
+        validation_samples=VALIDATION_SAMPLES,
+        mean="channel",
+        stored_shape=(config.stored_size, config.stored_size, 3) if is_cropped else None,
+        mirrors=config.mirror,
+        views=config.views,
+    )
 
 
 def load_splits(config: Config, data_dir: str | None) -> Splits:
@@ -65,13 +76,12 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The images are missing, damaged, or not of `num_classes` classes.
     """
-    where = config.folder or data_dir
-    if where is None:
+    if data_dir is None:
         raise DatasetError(
-            "data set imagenet: no source. Name the folder that holds train/ and val/ with --data-dir or "
-            "--set dataset.folder=FOLDER, or measure without it: --data synthetic."
+            "data set imagenet: no source. Name the folder that holds train/ and val/ with --data-dir, or measure "
+            "without it: --data synthetic."
         )
-    folder = Path(where)
+    folder = Path(data_dir)
     classes = _list_classes(folder / "train")
     if len(classes) != config.num_classes:
         raise DatasetError(
@@ -97,28 +107,12 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         expected = f"{TRAIN_SAMPLES:,} + {VALIDATION_SAMPLES:,}"
         notes.insert(0, f"not the complete ImageNet: {sizes} instead of {expected}.")
     return Splits(
-        spec=_describe(config, *counts),
+        spec=dataclasses.replace(describe(config), train_samples=counts[0], validation_samples=counts[1]),
         train=train,
         validation=validation,
         source=f"image files, {folder}{'' if is_whole else f', {sizes}'}",
         notes=tuple(notes),
         mean=np.array(CHANNEL_MEANS, np.float32),
-    )
-
-
-def _describe(config: Config, train_samples: int, validation_samples: int) -> DatasetSpec:
-    is_cropped = config.image_size < config.stored_size
-    return DatasetSpec(
-        input_shape=(config.image_size, config.image_size, 3),
-        input_dtype="uint8",
-        target_shape=(),
-        num_classes=config.num_classes,
-        train_samples=train_samples,
-        validation_samples=validation_samples,
-        mean="channel",
-        stored_shape=(config.stored_size, config.stored_size, 3) if is_cropped else None,
-        mirrors=config.mirror,
-        views=config.views,
     )
 
 

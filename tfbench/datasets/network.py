@@ -4,8 +4,6 @@ from typing import Annotated
 
 import pydantic
 
-from tfbench.datasets.sources.splits import Splits
-from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, NaturalNumber, schema
 
@@ -27,7 +25,7 @@ class Config:
 
 
 def describe(config: Config) -> DatasetSpec:
-    """Returns sizes; the network alone knows the shapes."""
+    """Returns sizes; the network alone knows the shapes, so that `worker.network_data` makes the samples."""
     return DatasetSpec(
         input_shape=(),
         input_dtype="float32",
@@ -37,8 +35,3 @@ def describe(config: Config) -> DatasetSpec:
         validation_samples=config.validation_samples,
         is_structured=True,
     )
-
-
-def load_splits(config: Config, data_dir: str | None) -> Splits:
-    """Raises DatasetError: `worker.network_data` makes these samples, which knows the network."""
-    raise DatasetError("data set network: is made for a network of your own.")

@@ -1,7 +1,6 @@
 """SVHN: 598,388 + 6,000 house-number digits, 32x32 colour, 10 classes, and a test split of 26,032."""
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,17 @@ class Config:
 
 def describe(config: Config) -> DatasetSpec:
     """Returns shapes and the sizes of the complete set; loads nothing."""
-    return _describe(IMAGES)
+    validation = sum(VALIDATION_PER_CLASS.values()) * 10
+    return DatasetSpec(
+        input_shape=IMAGE_SHAPE,
+        input_dtype="uint8",
+        target_shape=(),
+        num_classes=10,
+        train_samples=IMAGES["train"] + IMAGES["extra"] - validation,
+        validation_samples=validation,
+        test_samples=IMAGES["test"],
+        mean="image",
+    )
 
 
 def load_splits(config: Config, data_dir: str | None) -> Splits:
@@ -64,12 +73,12 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     if config.transposed:  # views, so that each image is still copied once
         turned = {part: dataclasses.replace(s, inputs=s.inputs.swapaxes(1, 2)) for part, s in found.splits.items()}
         found = dataclasses.replace(found, splits=turned)
-    train, validation, mean = _split_training_images(found, VALIDATION_PER_CLASS, seed=config.seed)
+    train, validation, mean = _split_training_images(found, seed=config.seed)
     test = dataclasses.replace(found.splits["test"], inputs=copy_aligned(found.splits["test"].inputs))
     is_whole = counts == IMAGES
     sizes = f"{_sizes(counts)} of {_sizes(IMAGES)} images"
     return Splits(
-        spec=_describe(counts),
+        spec=dataclasses.replace(describe(config), train_samples=train.num_samples, test_samples=test.num_samples),
         train=train,
         validation=validation,
         test=test,
@@ -77,20 +86,6 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         cache=found.cache,
         source=found.source if is_whole else f"{found.source}, incomplete: {sizes}",
         notes=() if is_whole else (f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",),
-    )
-
-
-def _describe(counts: dict[str, int]) -> DatasetSpec:
-    validation = sum(VALIDATION_PER_CLASS.values()) * 10
-    return DatasetSpec(
-        input_shape=(32, 32, 3),
-        input_dtype="uint8",
-        target_shape=(),
-        num_classes=10,
-        train_samples=counts["train"] + counts["extra"] - validation,
-        validation_samples=validation,
-        test_samples=counts["test"],
-        mean="image",
     )
 
 
@@ -119,14 +114,11 @@ def _load_parts(data_dir: str | None) -> Found:
     )
 
 
-def _split_training_images(
-    found: Found, validation_per_class: Mapping[str, int], *, seed: int
-) -> tuple[Split, Split, npt.NDArray[np.float32]]:
-    """Splits parts into training and validation images, copying each image once.
+def _split_training_images(found: Found, *, seed: int) -> tuple[Split, Split, npt.NDArray[np.float32]]:
+    """Splits the parts that are not for testing into training and validation images, copying each image once.
 
     Args:
         found: All parts.
-        validation_per_class: Parts to be split; the first so many of each digit of the shuffled part validate.
         seed: Of the shuffling.
 
     Returns:
@@ -135,13 +127,13 @@ def _split_training_images(
     Raises:
         DatasetError: A part has too few images of a digit.
     """
-    num_images = sum(found.splits[part].num_samples for part in validation_per_class)
-    num_training = max(0, num_images - 10 * sum(validation_per_class.values()))
+    num_images = sum(found.splits[part].num_samples for part in VALIDATION_PER_CLASS)
+    num_training = max(0, num_images - 10 * sum(VALIDATION_PER_CLASS.values()))
     inputs, targets = allocate((num_training, *IMAGE_SHAPE), np.uint8), allocate((num_training,), np.int64)
     total = np.zeros(IMAGE_SHAPE, np.uint64)
     chosen_inputs, chosen_targets = [], []
     position = 0
-    for number, (part, per_class) in enumerate(validation_per_class.items()):
+    for number, (part, per_class) in enumerate(VALIDATION_PER_CLASS.items()):
         images, labels = found.splits[part].inputs, found.splits[part].targets
         chosen = _choose(labels, per_class, np.random.default_rng([seed, number]), f"{found.where}, split {part}")
         chosen_inputs.append(images[chosen])

@@ -37,7 +37,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
-    from tfbench.models.layers.initializers import build_initializer
+    from tfbench.models.custom_layers.initializers import build_initializer
 
     initializer = build_initializer(config.kernel_initializer)
 

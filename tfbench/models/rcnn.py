@@ -54,10 +54,10 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
-    from tfbench.models.layers.convolutions import RecurrentConvolution2D
-    from tfbench.models.layers.initializers import build_initializer
-    from tfbench.models.layers.normalization import BatchStatisticsNormalization
-    from tfbench.models.layers.pooling import CeilMaxPooling2D, ChannelMax
+    from tfbench.models.custom_layers.convolutions import RecurrentConvolution2D
+    from tfbench.models.custom_layers.initializers import build_initializer
+    from tfbench.models.custom_layers.normalization import BatchStatisticsNormalization
+    from tfbench.models.custom_layers.pooling import CeilMaxPooling2D, ChannelMax
 
     def normalize(x: Any, name: str) -> Any:
         if config.normalization != "bn":

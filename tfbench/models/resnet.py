@@ -44,7 +44,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
-    from tfbench.models.layers.initializers import build_initializer
+    from tfbench.models.custom_layers.initializers import build_initializer
 
     num_classes = spec.num_classes or 1
     num_outputs = config.num_outputs or num_classes
@@ -90,7 +90,7 @@ def _convolve(config: Config, x: Any, filters: int, size: int, *, stride: int = 
     """Adds a convolution without bias and the batch normalisation after it."""
     import keras
 
-    from tfbench.models.layers.initializers import build_initializer
+    from tfbench.models.custom_layers.initializers import build_initializer
 
     x = keras.layers.Conv2D(
         filters,

@@ -40,7 +40,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
-    from tfbench.models.layers.initializers import build_initializer
+    from tfbench.models.custom_layers.initializers import build_initializer
 
     initializer = build_initializer("lecun_normal_untruncated")
     *_, num_values = spec.target_shape or (1,)

@@ -11,6 +11,7 @@ _NO_SYNTHETIC = (
     'Use "real".'
 )
 
+LABELS_HINT = "If targets are labels, make them integers: y.argmax(axis=1) of one-hot ones, y.astype('int64')."
 _NO_MIRRORED_LOOP = (
     "training.data_on_device: cannot be true with distribution.strategy = {}, on one device either: TensorFlow does "
     "not add gradients up in a loop of steps on the devices (merge_call), and samples would lie whole on every one. "
@@ -61,7 +62,7 @@ def find_unfit_loss(spec: DatasetSpec, training: TrainingConfig, name: str = "")
     if training.loss in wanted:
         return ""
     kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
-    hint = f" If its targets are labels: {spec.labels_hint}." if spec.labels_hint else ""
+    hint = "" if name or spec.num_classes else f" {LABELS_HINT}"  # the data may be anyone's
     return (
         f"training.loss: must be {' or '.join(wanted)}, since the data{f' set {name}' if name else ''} {kind}. "
         f"Received: {training.loss}.{hint}"

@@ -29,7 +29,6 @@ class DatasetSpec:
     # Arrays in dicts and tuples, with weights, or several labels a sample: for a network that comes compiled. The
     # shapes above are empty then.
     is_structured: bool = False
-    labels_hint: str = ""  # what to type where values are labels in another form
 
     @property
     def output_shape(self) -> tuple[int, ...]:

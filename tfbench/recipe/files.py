@@ -56,16 +56,14 @@ def find_recipe(name: str) -> Path:
         raise UnknownNameError(f"{name}: cannot be read: {error.strerror}.") from error
     if registry.is_code(name) and _is_network(name):
         return path
-    if path.suffix or len(path.parts) > 1:
-        near = did_you_mean(path.stem, [p.stem for p in list_recipes().values()])
-        raise UnknownNameError(f"{name}: no such file.{near} `tfbench list` shows the recipes.")
+    is_path = path.suffix or len(path.parts) > 1
     shipped = shipped_folder() / f"{name}.toml"
-    if shipped.is_file():
+    if shipped.is_file() and not is_path:
         return shipped
-    known = [p.stem for p in shipped_folder().glob("*.toml")]
+    problem = f"{name}: no such file." if is_path else f"unknown recipe '{name}'."
     raise UnknownNameError(
-        f"unknown recipe '{name}'.{did_you_mean(name, known)} `tfbench list` shows the recipes; "
-        "a recipe of your own is named by its path, for example recipes/mine.toml."
+        f"{problem}{did_you_mean(path.stem, [p.stem for p in list_recipes().values()])} `tfbench list` shows the "
+        "recipes; a recipe of your own is named by its path, for example recipes/mine.toml."
     )
 
 

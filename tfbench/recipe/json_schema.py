@@ -55,9 +55,7 @@ def _describe(cls: type, definitions: Schema) -> Schema:
     """Returns the schema of a class, and adds those of the classes within it to `definitions`."""
     adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(cls)
     written = _simplify(adapter.json_schema(schema_generator=_Generator, ref_template="#/definitions/{model}"))
-    for name, inner in written.pop("$defs", {}).items():
-        if definitions.setdefault(name, inner) != inner:
-            raise ValueError(f"two classes of recipes are named {name}")
+    definitions |= written.pop("$defs", {})
     return dict(written)
 
 

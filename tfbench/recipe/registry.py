@@ -21,8 +21,6 @@ _SINGULAR = {"models": "model", "datasets": "data set"}
 CODE_NOT_ALLOWED = (
     "is code from outside of tfbench, which can do whatever you can. If you trust it, allow it with --allow-code."
 )
-# The folder layers/ holds classes of layers, so that the model of that name is in a file of another.
-_FILE_NAMES = {"models": {"layers": "layer_table"}, "datasets": {}}
 
 
 def list_names(kind: Kind) -> dict[str, str]:
@@ -41,7 +39,7 @@ def load(kind: Kind, name: str) -> ModuleType:
         raise UnknownNameError(
             f"unknown {_SINGULAR[kind]} '{shorten(name)}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
         )
-    return importlib.import_module(f"tfbench.{kind}.{known[name].stem}")
+    return importlib.import_module(f"tfbench.{kind}.{name}")
 
 
 def is_code(name: object) -> bool:
@@ -59,13 +57,12 @@ def is_code_name(name: str) -> bool:
 
 def _find_files(kind: Kind) -> dict[str, Path]:
     folder = Path(__file__).parents[1] / kind
-    names = {file_name: name for name, file_name in _FILE_NAMES[kind].items()}
-    return {name: folder / f"{m}.py" for name, m in sorted((names.get(m, m), m) for m in _list_modules(folder))}
+    return {name: folder / f"{name}.py" for name in _list_modules(folder)}
 
 
 @functools.cache  # for each of thousands of recipes, looking into the folder would take longer than all else
 def _list_modules(folder: Path) -> tuple[str, ...]:
-    return tuple(m.name for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg and not m.name.startswith("_"))
+    return tuple(sorted(m.name for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg))
 
 
 def _first_line(path: Path) -> str:

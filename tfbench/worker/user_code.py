@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfbench import backends
-from tfbench.datasets.sources.splits import Splits
-from tfbench.datasets.sources.user_arrays import find_mismatch, splits_of_arrays
+from tfbench.datasets.sources.splits import Splits, find_mismatch
+from tfbench.datasets.sources.user_arrays import splits_of_arrays
 from tfbench.errors import DatasetError, Notice, RecipeError, TfbenchError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
@@ -74,9 +74,12 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
             loaded = _call(load, where, "data_dir", data_dir, config.options)
     source = f"code of {_describe_source(load)}"
     splits = loaded if isinstance(loaded, Splits) else splits_of_arrays(loaded, source=source, where=where)
-    problem = find_mismatch(splits)
-    if problem:
-        raise DatasetError(f"{where}: {problem}.")
+    counts = {"train": splits.spec.train_samples, "validation": splits.spec.validation_samples}
+    for name, split in (("train", splits.train), ("validation", splits.validation), ("test", splits.test)):
+        if split is None or split.read or splits.spec.is_structured:
+            continue  # read when they are used, or checked array by array
+        if problem := find_mismatch(split, splits.spec, counts.get(name, splits.spec.test_samples)):
+            raise DatasetError(f"{where}: {name}: {problem}.")
     return splits
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfbench.backends.tensorflow import op_trace
 from tfbench.backends.tensorflow.op_trace import part_of
 from tfbench.backends.tensorflow.profiled_step import ProfiledStep
-from tfbench.models.layers.pooling import SwitchableMaxPooling2D
+from tfbench.models.custom_layers.pooling import SwitchableMaxPooling2D
 from tfbench.models.structure.flops import describe_calls
 from tfbench.models.structure.graph import walk
 

@@ -117,34 +117,19 @@ def test_samples_are_those_that_decoding_gives_byte_for_byte(
     assert (first.cache, second.cache) == ("written", "read")
     assert digest(without) == digest(first) == digest(second)
     assert all(len(path.name) == 32 for path in entries(folder))
+    for splits in (first, second):  # what training reads is as fast to read with the cache as without
+        inputs = splits.train.inputs
+        assert inputs.ctypes.data % ALIGNMENT == 0 and inputs.flags.writeable and not isinstance(inputs, np.memmap)
 
 
-@pytest.mark.parametrize("source", ["packed IDX files", "tensorflow-datasets"])
-def test_arrays_lie_in_the_same_kind_of_memory_however_they_came(tmp_path: Path, source: str) -> None:
-    """Of their own process, aligned, writable: what training reads is as fast to read with the cache as without."""
-    write, load = SOURCES[source]
-    write(tmp_path / "data")
-    for _ in ("written", "read"):
-        inputs: Any = load(tmp_path / "data").train.inputs
-        assert inputs.ctypes.data % ALIGNMENT == 0 and inputs.flags.c_contiguous and inputs.flags.writeable
-        while inputs.base is not None:
-            inputs = inputs.base
-            assert not isinstance(inputs, np.memmap)
-        assert inputs.flags.owndata
-
-
-def test_files_that_are_not_packed_are_read_as_ever(tmp_path: Path, folder: Path) -> None:
-    write_idx(tmp_path / "data", packed=False)
-    assert load_mnist(tmp_path / "data").cache == ""
-    assert not folder.exists()
-
-
-def test_data_is_found_by_its_contents_wherever_it_lies(tmp_path: Path, folder: Path) -> None:
+def test_data_is_found_by_its_contents_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_tfds(tmp_path / "data")
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
     one, other = load_tiny(tmp_path / "data"), load_tiny(tmp_path / "copy")
     assert (one.cache, other.cache) == ("written", "read")
     assert (one.source, other.source) == (f"tfds tiny 1.0.0, {tmp_path}/data", f"tfds tiny 1.0.0, {tmp_path}/copy")
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "data"))
+    assert load_tiny(None).source == one.source
 
 
 def test_other_contents_of_the_same_size_and_time_are_decoded(tmp_path: Path) -> None:
@@ -160,43 +145,13 @@ def test_other_contents_of_the_same_size_and_time_are_decoded(tmp_path: Path) ->
     assert not np.array_equal(before.train.inputs, after.train.inputs)
 
 
-def test_another_version_of_anything_is_another_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_tfds(tmp_path / "data")
-    root = tmp_path / "data" / "tiny"
-    names = {cache.name_of("tiny 1.0", root, None), cache.name_of("tiny 1.1", root, None)}
-    monkeypatch.setattr(cache, "DECODING", cache.DECODING + 1)
-    names.add(cache.name_of("tiny 1.0", root, None))
-    (root / "1.0.0").rename(root / "1.0.1")
-    names.add(cache.name_of("tiny 1.0", root, None))
-    assert len(names - {None}) == 4
-
-
-def test_files_that_change_while_they_are_read_leave_no_entry(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_idx(tmp_path / "data")
-    decode = mnist._read_idx
-
-    def change(path: Path) -> Any:
-        write_idx(tmp_path / "data", seed=1)
-        return decode(path)
-
-    monkeypatch.setattr(mnist, "_read_idx", change)
-    assert load_mnist(tmp_path / "data").cache == "not written: the files changed while they were read"
-    assert entries(folder) == []
-
-
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        ("about.json", lambda whole: None),
         ("about.json", lambda whole: whole[:-1]),
         ("train.inputs.npy", lambda whole: None),
-        ("train.inputs.npy", lambda whole: b""),
         ("test.targets.npy", lambda whole: whole[:50]),
         ("train.inputs.npy", lambda whole: whole.replace(b"}", b"{", 1)),
-        ("train.inputs.npy", lambda whole: whole.replace(b"\x93NUM", b"PK\x03\x04", 1)),
-        ("train.inputs.npy", lambda whole: whole.replace(b"'shape'", b"'shapf'", 1)),
     ],
 )
 def test_a_damaged_folder_is_removed_and_written_anew(tmp_path: Path, folder: Path, name: str, damage: Any) -> None:
@@ -210,19 +165,20 @@ def test_a_damaged_folder_is_removed_and_written_anew(tmp_path: Path, folder: Pa
         assert (found.cache, digest(found)) == (came, whole)
 
 
+def test_what_a_reader_of_another_version_decoded_is_another_entry(tmp_path: Path) -> None:
+    write_tfds(tmp_path / "data")
+    root = tmp_path / "data" / "tiny"
+    names = [cache.name_of(what, root, None) for what in ("tiny 1.0", "tiny 1.1")]
+    (root / "1.0.0").rename(root / "1.0.1")
+    assert len({*names, cache.name_of("tiny 1.0", root, None)} - {None}) == 3
+
+
 def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path, folder: Path) -> None:
     (folder / "a1b2.part" / "arrays").mkdir(parents=True)
     (folder / "a1b2.part" / "arrays" / "train.inputs.npy").write_bytes(b"half")
     write_idx(tmp_path / "data")
     assert load_mnist(tmp_path / "data").cache == "written"
     assert [len(path.name) for path in entries(folder)] == [32]
-
-
-def test_a_folder_that_cannot_be_one_costs_nothing_but_time(tmp_path: Path, folder: Path) -> None:
-    write_idx(tmp_path / "data")
-    folder.write_text("a file")
-    assert load_mnist(tmp_path / "data").cache == "not written: File exists"
-    assert folder.read_text() == "a file"
 
 
 def test_the_folder_is_where_the_user_keeps_such_things(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -250,11 +206,3 @@ print(found.cache, {{"tensorflow", "tensorflow_datasets", "scipy"}} & set(sys.mo
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "read set()\n"
-
-
-def test_the_default_folder_is_that_of_tensorflow_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_tfds(tmp_path / "data")
-    load_tiny(tmp_path / "data")
-    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "data"))
-    found = load_tiny(None)
-    assert (found.cache, found.source) == ("read", f"tfds tiny 1.0.0, {tmp_path}/data")

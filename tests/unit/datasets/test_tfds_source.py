@@ -68,9 +68,7 @@ def test_other_data_than_expected_is_rejected(prepared: Path, spec: dict[str, An
 @pytest.mark.parametrize(
     ("file", "contents", "reason"),
     [
-        ("*train*", lambda data: data[:-20] + bytes([data[-20] ^ 255]) + data[-19:], r"corrupted record at \d+"),
         ("*train*", lambda data: data[:-1], r"truncated record at \d+"),
-        ("*train*", lambda data: b"", "expected to contain 6 elements but contained only 0"),
         ("*train*", lambda data: None, "No such file"),
         ("*train*", lambda data: b"not a record\n" * 100, "corrupted record at 0"),
         ("dataset_info.json", lambda data: b"{", ""),

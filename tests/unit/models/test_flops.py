@@ -8,7 +8,7 @@ import keras
 import pytest
 from keras import layers
 
-from tfbench.models.layers.convolutions import LocallyConnected2D, RecurrentConvolution2D
+from tfbench.models.custom_layers.convolutions import RecurrentConvolution2D
 from tfbench.models.structure.flops import count_model, find_main_product
 from tfbench.models.structure.graph import without_weights
 from tfbench.recipe import registry
@@ -311,13 +311,6 @@ def test_a_recurrent_convolution_on_data_has_gradients_of_its_states(recomputes:
         half = layer()
         half.feed_forward.trainable = False  # the first state has no gradient then, later ones have
         assert halves(connect(half, (4, 4, 3))) == (forward, (3 + 2) * of_state)
-
-
-def test_local_layers_count_each_weight_once_and_its_gradients() -> None:
-    with without_weights():
-        first, second = (LocallyConnected2D(2, 3, padding="same") for _ in range(2))
-        model = connect(lambda x: second(first(x)), (4, 4, 3))
-        assert halves(model) == (16 * 9 * 3 * 2 + 16 * 9 * 2 * 2, 16 * 9 * 3 * 2 + 2 * 16 * 9 * 2 * 2)
 
 
 def test_gradients_are_those_that_tensorflow_computes() -> None:

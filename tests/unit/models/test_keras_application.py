@@ -44,7 +44,6 @@ def test_builds_for_the_datas_images_and_classes_and_gives_logits() -> None:
             "Input size must be at least 32x32; Received: input_shape=(28, 28, 1)",
         ),
         (data(100, 8), "VGG16 needs images, (height, width, channels), with classes. Received: data of shape (100, 8)"),
-        (data(32, 32, 3, classes=None), "Received: data of shape (32, 32, 3) with no classes."),
     ],
 )
 def test_data_that_an_architecture_does_not_take_is_named(spec: DatasetSpec, message: str) -> None:

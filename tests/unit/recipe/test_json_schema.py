@@ -1,6 +1,5 @@
 """The schema that editors hold recipes against: it is up to date, right of shipped recipes, and rejects wrong ones."""
 
-import dataclasses
 import json
 import re
 import tomllib
@@ -10,10 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import CliRunner
 
-from tfbench.cli import cli
-from tfbench.recipe import registry
 from tfbench.recipe.files import load_recipe
 from tfbench.recipe.json_schema import recipe_schema
 
@@ -106,22 +102,7 @@ def test_a_wrong_recipe_is_wrong_by_it(spoil: Callable[[dict[str, Any]], None]) 
     assert not VALIDATOR.is_valid(recipe)
 
 
-def test_the_command_prints_it() -> None:
-    done = CliRunner().invoke(cli, ["schema"])
-    assert done.exit_code == 0, done.output
-    assert done.output == SCHEMA_FILE.read_text(encoding="utf-8")
-
-
 def test_every_key_has_a_meaning() -> None:
     keys = list(find_keys(recipe_schema()))
     assert len(keys) > 150
     assert [name for name, schema in keys if not schema.get("description", schema.get("$ref"))] == []
-
-
-def test_no_option_of_a_model_or_a_data_set_is_missing() -> None:
-    properties = recipe_schema()["properties"]
-    for kind, table_name in (("models", "model"), ("datasets", "dataset")):
-        choices = {choice["title"]: choice for choice in properties[table_name]["oneOf"]}
-        for name in registry.list_names(kind):
-            fields = {field.name for field in dataclasses.fields(registry.load(kind, name).Config)}
-            assert set(choices[name]["properties"]) - {"name", "data"} == fields

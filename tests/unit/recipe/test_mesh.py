@@ -41,37 +41,43 @@ def rule(variables: str, axis: int, split: Any = None) -> LayoutRule:
 )
 def test_a_strategy_has_a_mesh_unless_the_recipe_names_one(strategy: str, asked: Any, mesh: Mesh) -> None:
     assert mesh_of_four(strategy, asked) == mesh
-
-
-def test_a_mesh_of_another_number_of_devices_is_rejected() -> None:
     with pytest.raises(DeviceError, match=r"\{ data = 2, model = 3 \} are 6 devices\. Received: 4"):
         mesh_of_four("hybrid", {"data": 2, "model": 3})
 
 
-def test_dense_layers_are_cut_by_their_outputs_where_these_divide() -> None:
-    assert lay_out(NETWORK, (), Mesh(1, 4)) == {"fc1/kernel": (None, "model"), "fc1/bias": ("model",)}
-    assert lay_out(NETWORK, (), Mesh(2)) == {
-        "fc1/kernel": (None, "data"),
-        "fc1/bias": ("data",),
-        "fc2/kernel": (None, "data"),
-        "fc2/bias": ("data",),
-    }
+DENSE_BY_OUTPUTS = {
+    "fc1/kernel": (None, "data"),
+    "fc1/bias": ("data",),
+    "fc2/kernel": (None, "data"),
+    "fc2/bias": ("data",),
+}
 
 
-def test_rules_cut_what_they_name() -> None:
-    rules = rule("conv/kernel", 3), rule("fc*/kernel", 0)
-    assert lay_out(NETWORK, rules, Mesh(2, 2)) == {
-        "conv/kernel": (None, None, None, "model"),
-        "fc1/kernel": ("model", None),
-        "fc2/kernel": ("model", None),
-    }
-
-
-def test_a_rule_without_an_axis_of_the_mesh_serves_every_mesh() -> None:
-    rules = [rule("fc1/kernel", 1)]
-    assert lay_out(NETWORK, rules, Mesh(1, 4)) == {"fc1/kernel": (None, "model")}
-    assert lay_out(NETWORK, rules, Mesh(4)) == {"fc1/kernel": (None, "data")}
-    assert lay_out(NETWORK, [rule("fc1/kernel", 1, "data")], Mesh(2, 2)) == {"fc1/kernel": (None, "data")}
+@pytest.mark.parametrize(
+    ("mesh", "rules", "layout"),
+    [
+        # Dense layers are cut by their outputs where these divide.
+        (Mesh(1, 4), [], {"fc1/kernel": (None, "model"), "fc1/bias": ("model",)}),
+        (Mesh(2), [], DENSE_BY_OUTPUTS),
+        (
+            Mesh(2, 2),
+            [rule("conv/kernel", 3), rule("fc*/kernel", 0)],
+            {
+                "conv/kernel": (None, None, None, "model"),
+                "fc1/kernel": ("model", None),
+                "fc2/kernel": ("model", None),
+            },
+        ),
+        # A rule without an axis of the mesh serves every mesh.
+        (Mesh(1, 4), [rule("fc1/kernel", 1)], {"fc1/kernel": (None, "model")}),
+        (Mesh(4), [rule("fc1/kernel", 1)], {"fc1/kernel": (None, "data")}),
+        (Mesh(2, 2), [rule("fc1/kernel", 1, "data")], {"fc1/kernel": (None, "data")}),
+    ],
+)
+def test_variables_are_cut_by_rules_or_dense_layers_without_any(
+    mesh: Mesh, rules: list[LayoutRule], layout: dict[str, Any]
+) -> None:
+    assert lay_out(NETWORK, rules, mesh) == layout
 
 
 @pytest.mark.parametrize(
@@ -92,9 +98,6 @@ def test_a_rule_without_an_axis_of_the_mesh_serves_every_mesh() -> None:
 def test_a_rule_that_fits_nothing_or_does_not_divide_is_named(rules: list[LayoutRule], message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         lay_out(NETWORK, rules, Mesh(1, 4))
-
-
-def test_a_network_of_which_nothing_divides_is_rejected() -> None:
     with pytest.raises(RecipeError, match="no dense layer's outputs divide by 7"):
         lay_out(NETWORK, (), Mesh(7))
 

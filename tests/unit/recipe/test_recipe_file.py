@@ -53,6 +53,8 @@ def test_command_line_wins_over_the_file_and_the_file_over_the_defaults(tmp_path
     assert recipe.training.epochs == 9
     assert recipe.training.global_batch_size == 32
     assert recipe.training.optimizer == AdamConfig(learning_rate=0.5, epsilon=1e-8)
+    other = files.load_recipe(path, {"training.optimizer": {"name": "adadelta"}, "measurement.steps": 5})
+    assert (other.training.optimizer, other.measurement.steps) == (AdadeltaConfig(), 5)
 
 
 def test_a_run_is_limited_unless_the_recipe_or_the_command_line_limits_it(tmp_path: Path) -> None:
@@ -65,13 +67,6 @@ def test_a_run_is_limited_unless_the_recipe_or_the_command_line_limits_it(tmp_pa
     assert limits(MINIMAL, steps=20) == (20, None)
     assert limits(f"{MINIMAL}[measurement]\nseconds = 2.0\n") == (None, 2.0)
     assert limits(f"{MINIMAL}[measurement]\nwarmup_steps = 20\n") == (None, 5.0)
-
-
-def test_an_override_makes_a_table_that_the_file_does_not_have(tmp_path: Path) -> None:
-    overrides = {"training.optimizer.name": "adadelta", "measurement.steps": 5}
-    recipe = files.load_recipe(write(tmp_path, MINIMAL), overrides)
-    assert recipe.training.optimizer == AdadeltaConfig()
-    assert recipe.measurement.steps == 5
 
 
 @pytest.mark.parametrize(
@@ -87,10 +82,6 @@ def test_a_recipe_that_is_not_there_is_named(name: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-def test_a_shipped_recipe_is_found_by_name_in_any_folder(in_tmp_path: Path) -> None:
-    assert files.load_recipe(files.find_recipe("mnist_mlp")).name == "mnist_mlp"
-
-
 def test_lists_shipped_recipes_by_name_and_local_ones_by_path(in_tmp_path: Path) -> None:
     (in_tmp_path / "recipes").mkdir()
     write(in_tmp_path / "recipes", MINIMAL)
@@ -99,6 +90,7 @@ def test_lists_shipped_recipes_by_name_and_local_ones_by_path(in_tmp_path: Path)
     assert "recipes/pipe.toml" not in names
     assert "mnist_mlp" in names
     assert "recipes/mine.toml" in names
+    assert files.load_recipe(files.find_recipe("mnist_mlp")).name == "mnist_mlp"
 
 
 @pytest.mark.parametrize(
@@ -147,16 +139,18 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, contents: bytes | Non
         ("dataset__size", 5, "dataset.size: unknown key. Known keys: none."),
         ("trainning__epochs", 1, "trainning: unknown key. Did you mean 'training'?"),
         ("model__name", "nets:", 'model.name: must be written as "package.module:function" or'),
-        ("model__name", "a-b:c", "must be written as"),
         ("model__name", "a.b:c.d", "must be written as"),
-        ("model__name", "a:b:c", "must be written as"),
         ("model__name", "../nets:build", "must be written as"),
         ("model__name", "import:c", "must be written as"),
         ("dataset__name", ":load", "dataset.name: must be written as"),
+        ("training__data_on_device", True, "training.data_on_device: cannot be true with"),
+        ("dataset__data", "synthetic", "dataset.data: cannot be synthetic, since only the code of my.data:load knows"),
     ],
 )
 def test_rejects_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: object, message: str) -> None:
-    assert message in problem_with(tmp_path, **{key: value})
+    others = {"training__data_on_device": {"distribution__strategy": "mirrored", "distribution__devices": ["cpu:0"]}}
+    others["dataset__data"] = {"dataset__name": "my.data:load"}
+    assert message in problem_with(tmp_path, **{key: value}, **others.get(key, {}))
 
 
 @pytest.mark.parametrize(
@@ -229,11 +223,8 @@ def test_reads_an_override(text: str, key: str, value: object) -> None:
 def test_rejects_an_override_without_key_and_value(text: str, message: str) -> None:
     with pytest.raises(RecipeError, match=re.escape(message)):
         tables.parse_override(text)
-
-
-def test_rejects_an_override_below_a_value(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"--set training\.epochs\.x: training\.epochs is no table"):
-        files.load_recipe(write(tmp_path, MINIMAL), {"training.epochs.x": 1})
+        tables.set_value({"training": {"epochs": 1}}, "training.epochs.x", 1)
 
 
 def load_with(folder: Path, model: str, **overrides: Any) -> tables.Recipe:
@@ -291,23 +282,6 @@ def test_a_network_named_on_the_command_line_is_not_taken_for_that_of_the_recipe
     assert same.recipe.title == shipped.recipe.title and same.reference == shipped.reference
 
 
-def test_a_network_named_on_the_command_line_does_not_get_the_options_of_another(tmp_path: Path) -> None:
-    model = 'name = "mlp"\nhidden_units = [3]'
-    (tmp_path / "net.keras").touch()
-    assert load_with(tmp_path, model, model__name="simple_rnn").model.options["units"] == 100
-    assert load_with(tmp_path, model, model__name="a.b:c", model__width=2).model.options == {"width": 2}
-    assert load_with(tmp_path, model, model__file=str(tmp_path / "net.keras")).model.name == "keras_file"
-    assert load_with(tmp_path, model, model__name="mlp").model.options["hidden_units"] == [3]
-    synthetic = MINIMAL.replace('"mnist"', '"sine"\nnum_points = 200\ndata = "synthetic"')
-    recipe = files.load_recipe(write(tmp_path, synthetic), {"dataset.name": "mnist"})
-    assert (recipe.dataset.options, recipe.dataset.data) == ({}, "synthetic")
-
-
-def test_rejects_what_cannot_be_an_argument_of_a_function(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"mine\.toml: model\.two words: must be the name of an argument\."):
-        load_with(tmp_path, 'name = "a:b"\n"two words" = 1')
-
-
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
@@ -326,20 +300,14 @@ def test_rejects_what_no_record_can_hold(tmp_path: Path, value: str, problem: st
     assert str(caught.value).endswith(f": {problem}")
 
 
-def test_rejects_synthetic_data_in_the_shape_of_data_that_only_code_knows(tmp_path: Path) -> None:
-    problem = problem_with(tmp_path, dataset__name="my.data:load", dataset__data="synthetic")
-    assert problem == (
-        "dataset.data: cannot be synthetic, since only the code of my.data:load knows its shapes and sizes. "
-        "Received: 'synthetic'. Use \"real\"."
-    )
-
-
-def test_a_table_of_layers_is_read(tmp_path: Path) -> None:
-    layers = '[[model.layer]]\ntype = "Flatten"\n[[model.layer]]\ntype = "Dense"\nunits = 10\n'
-    recipe = load_with(tmp_path, f'name = "layers"\n{layers}')
-    assert [layer["type"] for layer in recipe.model.options["layer"]] == ["Flatten", "Dense"]
-    with pytest.raises(RecipeError, match=r"mine\.toml: model: layer 'dense2': unknown input 'x'\."):
-        load_with(tmp_path, f'name = "layers"\n{layers}inputs = ["x"]\n')
+def test_a_network_named_on_the_command_line_does_not_get_the_options_of_another(tmp_path: Path) -> None:
+    model = 'name = "mlp"\nhidden_units = [3]'
+    assert load_with(tmp_path, model, model__name="simple_rnn").model.options["units"] == 100
+    assert load_with(tmp_path, model, model__name="a.b:c", model__width=2).model.options == {"width": 2}
+    assert load_with(tmp_path, model, model__name="mlp").model.options["hidden_units"] == [3]
+    synthetic = MINIMAL.replace('"mnist"', '"sine"\nnum_points = 200\ndata = "synthetic"')
+    recipe = files.load_recipe(write(tmp_path, synthetic), {"dataset.name": "mnist"})
+    assert (recipe.dataset.options, recipe.dataset.data) == ({}, "synthetic")
 
 
 def test_published_layers_are_named_by_direction_and_layer() -> None:
@@ -350,10 +318,3 @@ def test_published_layers_are_named_by_direction_and_layer() -> None:
         build_recipe(reference=[reference | {"layer_seconds": {"pool": 1.0}}])
     recipe = build_recipe(reference=[reference | {"layer_seconds": {"backward/pool": 1.0}, "not_comparable": "other"}])
     assert tables.from_tables(tables.to_tables(recipe), name="test", source="test") == recipe
-
-
-def test_samples_on_the_device_are_for_other_strategies_than_mirrored_on_one_device_too() -> None:
-    build_recipe(training={"data_on_device": True}, distribution={"strategy": "one_device"})
-    for devices in (["cpu:0"], []):
-        with pytest.raises(RecipeError, match=r"training\.data_on_device: cannot be true with .* = mirrored, on one"):
-            build_recipe(training={"data_on_device": True}, distribution={"strategy": "mirrored", "devices": devices})

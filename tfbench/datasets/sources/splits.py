@@ -90,11 +90,7 @@ class Found:
             DatasetError: Naming the split, and what is wrong with it.
         """
         for name, count in counts.items():
-            split = self.splits[name]
-            problem = is_plausible(split, spec)
-            if problem is None and count not in (None, split.num_samples):
-                problem = f"expected {count:,} samples, found {split.num_samples:,}"
-            if problem:
+            if problem := find_mismatch(self.splits[name], spec, count):
                 raise DatasetError(f"{self.where}, split {name}: {problem}. {self.remedy}")
 
     def train_and_test(self, spec: DatasetSpec) -> Splits:
@@ -149,23 +145,32 @@ def mean_of(inputs: npt.NDArray[Any], spec: DatasetSpec) -> npt.NDArray[np.float
     return np.asarray(image if spec.mean == "image" else image.mean(axis=(0, 1)), np.float32)
 
 
-def is_plausible(split: Split, spec: DatasetSpec) -> str | None:
-    """Returns what is wrong with a loaded split (shape, type, label range), or None.
+def find_mismatch(split: Split, spec: DatasetSpec, num_samples: int | None) -> str | None:
+    """Returns in what the samples of a split are not what their description says, or None.
 
     Costs one pass over the targets.
+
+    Args:
+        split: Its inputs are samples, not where they are.
+        spec: Of the data.
+        num_samples: How many there should be; None: as many as there are.
     """
+    if not isinstance(split.inputs, np.ndarray) or not isinstance(split.targets, np.ndarray):
+        return "inputs and targets must be NumPy arrays"
     shape = spec.stored_shape or spec.input_shape
     if split.inputs.shape[1:] != shape or split.inputs.dtype != spec.input_dtype:
-        return (
-            f"expected inputs of shape {shape}, {spec.input_dtype}; "
-            f"found {split.inputs.shape[1:]}, {split.inputs.dtype}"
-        )
+        found = f"found {split.inputs.shape[1:]}, {split.inputs.dtype}"
+        return f"expected inputs of shape {shape}, {spec.input_dtype}; {found}"
     if len(split.inputs) != len(split.targets):
         return f"found {len(split.inputs)} inputs, but {len(split.targets)} targets"
     if spec.num_classes is not None:
         low, high = int(np.min(split.targets)), int(np.max(split.targets))
         if low < 0 or high >= spec.num_classes:
             return f"expected labels 0 to {spec.num_classes - 1}, found {low} to {high}"
+    if split.targets.shape[1:] != spec.target_shape:
+        return f"expected targets of shape {spec.target_shape}, found {split.targets.shape[1:]}"
+    if num_samples not in (None, split.num_samples):
+        return f"expected {num_samples:,} samples, found {split.num_samples:,}"
     return None
 
 

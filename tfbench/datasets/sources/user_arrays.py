@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfbench.datasets.sources.splits import Split, Splits, is_plausible, list_arrays, map_arrays
+from tfbench.datasets.sources.splits import Split, Splits, list_arrays, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
@@ -46,7 +46,7 @@ def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
     train, validation = _as_kinds(train, kinds), _as_kinds(validation, kinds)
     spec = _describe_data(train, validation)
     wanted, found = ([array.shape[1:] for array in list_arrays(data)] for data in (train, validation))
-    if spec.is_structured and wanted != found:  # else `find_mismatch` says which
+    if spec.is_structured and wanted != found:  # else `splits.find_mismatch` says which
         raise DatasetError(f"{where}: validation: expected arrays of shapes {wanted}, found {found}.")
     splits = [Split(inputs=x, targets=y, weights=w, num_samples=_count(x)) for x, y, w in (train, validation)]
     return Splits(spec=spec, train=splits[0], validation=splits[1], source=source)
@@ -134,40 +134,7 @@ def _describe_data(train: Data, validation: Data) -> DatasetSpec:
         train_samples=_count(x),
         validation_samples=_count(validation[0]),
         is_structured=is_structured,
-        labels_hint=_find_labels(y) if is_plain and not is_class else "",
     )
-
-
-def _find_labels(y: npt.NDArray[Any]) -> str:
-    """Returns what makes labels of floats that look like them, or ""."""
-    if _is_one_hot(y):
-        return "one-hot labels become numbers by y.argmax(axis=1)"
-    if y.shape[1:] in ((), (1,)) and y.min() >= 0 and (y == np.floor(y)).all():
-        return 'labels become integers by y.astype("int64")'
-    return ""
-
-
-def _is_one_hot(y: npt.NDArray[Any]) -> bool:
-    return y.ndim == 2 and y.shape[1] > 1 and bool(np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all())
-
-
-def find_mismatch(splits: Splits) -> str | None:
-    """Returns in what the samples are not what their description says, or None."""
-    spec = splits.spec
-    counts = {"train": spec.train_samples, "validation": spec.validation_samples, "test": spec.test_samples}
-    for name, split in (("train", splits.train), ("validation", splits.validation), ("test", splits.test)):
-        if split is None or split.read or spec.is_structured:
-            continue  # read when they are used, or checked array by array
-        if not isinstance(split.inputs, np.ndarray) or not isinstance(split.targets, np.ndarray):
-            return f"{name}: inputs and targets must be NumPy arrays"
-        problem = is_plausible(split, spec)
-        if problem:
-            return f"{name}: {problem}"
-        if split.targets.shape[1:] != spec.target_shape:
-            return f"{name}: expected targets of shape {spec.target_shape}, found {split.targets.shape[1:]}"
-        if split.num_samples != counts[name]:
-            return f"{name}: expected {counts[name]} samples, found {split.num_samples}"
-    return None
 
 
 def _describe(value: object) -> str:

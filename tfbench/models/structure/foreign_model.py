@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbench.errors import RecipeError
+from tfbench.recipe.conflicts import LABELS_HINT
 from tfbench.recipe.dataset_spec import DatasetSpec
 
 if TYPE_CHECKING:
@@ -44,11 +45,9 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
         return model
     if spec.is_structured:
         other = f"name a recipe that has data: tfbench run mnist_mlp --set {where.replace(': ', '=', 1)}"
-        if spec.labels_hint:
-            other = f"use labels that the recipe's loss takes: {spec.labels_hint}"
         raise RecipeError(
             f"{where}: is not compiled, and the recipe has no loss for this data. Call model.compile(optimizer, loss) "
-            f"{'before model.save' if where.startswith('model.file') else 'in it'}, or {other}."
+            f"{'before model.save' if where.startswith('model.file') else 'in it'}, or {other}. {LABELS_HINT}"
         )
     inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
     if not isinstance(model, keras.Model) or inputs is None or outputs is None:
@@ -146,10 +145,10 @@ def _require_batch_size(model: "keras.Model", spec: DatasetSpec, where: str) -> 
 
 def register_layers() -> None:
     """Makes the layers of tfbench known to Keras."""
-    from tfbench.models import layers
+    from tfbench.models import custom_layers
 
-    for module in pkgutil.iter_modules(layers.__path__):
-        import_module(f"{layers.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(custom_layers.__path__):
+        import_module(f"{custom_layers.__name__}.{module.name}")
 
 
 def reject_code(description: Any, where: str) -> None:

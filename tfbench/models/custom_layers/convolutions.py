@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfbench.models.layers.normalization import LocalResponseNormalization
+from tfbench.models.custom_layers.normalization import LocalResponseNormalization
 from tfbench.models.structure.products import Factor, Product, use_kernels
 
 

@@ -99,28 +99,25 @@ def _find_problems(layers: tuple[dict[str, Any], ...]) -> list[str]:
 
     What the keys of a layer must be, Keras says as it is built.
     """
-    problems = []
     for place, layer in enumerate(layers, start=1):
-        inputs = layer.get("inputs", ())
-        if not isinstance(layer.get("type"), str):
-            problems.append(f"layer {place}: needs a type, the class of a Keras layer such as Dense.")
-        elif not isinstance(layer.get("name", ""), str):
-            problems.append(f"layer {place}: its name must be a string.")
-        elif not isinstance(inputs, list | tuple) or not all(isinstance(source, str) for source in inputs):
-            problems.append(f"layer {place}: inputs must be a list of names of layers.")
-    if problems:
-        return problems
-    names = _names(layers)
-    above = [DATA]
-    used: set[str] = set()
-    for place, (name, layer) in enumerate(zip(names, layers, strict=True), start=1):
+        inputs = layer.get("inputs", [])
+        if not isinstance(layer.get("type"), str) or not isinstance(layer.get("name", ""), str):
+            return [
+                f"layer {place}: needs a type, the class of a Keras layer such as Dense; its name is a string, too."
+            ]
+        if not isinstance(inputs, list | tuple) or not all(isinstance(source, str) for source in inputs):
+            return [f"layer {place}: inputs must be a list of names of layers."]
+    problems, above, used = [], [DATA], set[str]()
+    for name, layer in zip(_names(layers), layers, strict=True):
         inputs = layer.get("inputs") or above[-1:]
         if name in above:
-            problems.append(f"layer {place} ({layer['type']}): the name '{name}' is taken already. Give it another.")
-        for source in (one for one in inputs if one not in above):
-            unknown = f"unknown input '{source}'.{did_you_mean(source, above)} Known here: {', '.join(above)}."
-            later = f"its input '{source}' is not above it, where a layer's inputs must be."
-            problems.append(f"layer '{name}': {later if source in names else unknown}")
+            problems.append(f"layer '{name}': the name is taken already. Give it another.")
+        problems += [
+            f"layer '{name}': no layer above is named '{source}'.{did_you_mean(source, above)} "
+            f"Named are: {', '.join(above)}."
+            for source in inputs
+            if source not in above
+        ]
         used.update(inputs)
         above.append(name)
     problems += [f"layer '{name}': no other layer takes its output." for name in above[1:-1] if name not in used]
