@@ -40,5 +40,5 @@ def describe(config: Config) -> DatasetSpec:
 
 
 def load_splits(config: Config, data_dir: str | None) -> Splits:
-    """Raises DatasetError: `worker.network_data` makes these samples, which knows the network."""
+    """Raises DatasetError: `worker.data` makes these samples, which knows the network."""
     raise DatasetError("data set network: is made for a network of your own.")

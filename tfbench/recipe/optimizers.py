@@ -157,17 +157,5 @@ class KerasConfig(KerasArguments):
     """Its other arguments, as in Keras."""
 
 
-@schema
-class OwnConfig:
-    """An optimizer of your own."""
-
-    name: Literal["own"] = "own"
-    """Chooses the one that `function` returns."""
-    function: Annotated[Text, pydantic.Field(pattern=r"^[\w.]+:\w+$")]
-    """Returns a `keras.optimizers.Optimizer`: "my_package.optimizers:build_optimizer"; needs `--allow-code`."""
-    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What it is called with."""
-
-
-OptimizerConfig = AdamConfig | AdamWConfig | SgdConfig | AdadeltaConfig | RmspropConfig | KerasConfig | OwnConfig
+OptimizerConfig = AdamConfig | AdamWConfig | SgdConfig | AdadeltaConfig | RmspropConfig | KerasConfig
 AnyOptimizer = Annotated[OptimizerConfig, pydantic.Field(discriminator="name")]

@@ -9,7 +9,6 @@ from typing import Any
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.conflicts import drop_unreachable, find_conflicts
-from tfbench.recipe.optimizers import OwnConfig
 from tfbench.recipe.sections import Recipe, RecipeFile
 from tfbench.recipe.toml_text import parse_value
 from tfbench.schema import find_problems, to_plain
@@ -86,8 +85,6 @@ def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:
         RecipeError: Naming them and how to allow it.
     """
     named = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
-    if isinstance(recipe.training.optimizer, OwnConfig):
-        named["training.optimizer.function"] = recipe.training.optimizer.function
     problems = [
         f"{key}: {shorten(name)} {registry.CODE_NOT_ALLOWED}" for key, name in named.items() if registry.is_code(name)
     ]

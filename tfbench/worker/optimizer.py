@@ -14,13 +14,11 @@ from tfbench.recipe.optimizers import (
     KerasArguments,
     KerasConfig,
     OptimizerConfig,
-    OwnConfig,
     ParameterGroup,
     SgdConfig,
     StepDecay,
 )
 from tfbench.schema import to_plain
-from tfbench.worker import user_code
 
 _NOT_KERAS = ("name", "class_name", "arguments", "learning_rate_schedule", "weight_decay", "schedule", "groups")
 
@@ -35,22 +33,17 @@ def require_same_clipping(optimizer: keras.optimizers.Optimizer, num_replicas: i
         )
 
 
-def build_optimizer(
-    config: OptimizerConfig, model: keras.Model, *, total_steps: int, allows_code: bool = False
-) -> keras.optimizers.Optimizer:
+def build_optimizer(config: OptimizerConfig, model: keras.Model, *, total_steps: int) -> keras.optimizers.Optimizer:
     """Builds the optimizer of a model.
 
     Args:
         config: Its kind and values.
         model: Whose weights the groups name; built.
         total_steps: Training steps of the whole recipe, which schedules are fractions of.
-        allows_code: The user allowed functions from outside of tfbench to be called.
 
     Raises:
         RecipeError: A group's pattern fits no weight of the model, or Keras does not take the values.
     """
-    if isinstance(config, OwnConfig):
-        return user_code.build_optimizer(config, allows_code=allows_code)
     values = {key: value for key, value in to_plain(config).items() if key not in _NOT_KERAS and value is not None}
     if config.learning_rate_schedule:
         values["learning_rate"] = _build_schedule(config, total_steps)

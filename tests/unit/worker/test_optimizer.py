@@ -1,26 +1,21 @@
 """Weights in groups are trained as their groups say, step by step against plain NumPy."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
-from builders import build_recipe
-from tfbench.errors import Notice, RecipeError
+from tfbench.errors import RecipeError
 from tfbench.recipe.optimizers import (
     AdamConfig,
     AdamWConfig,
     KerasConfig,
-    OwnConfig,
     ParameterGroup,
     SgdConfig,
     StepDecay,
 )
 from tfbench.recipe.sections import TrainingConfig
-from tfbench.recipe.tables import require_code_allowed
 from tfbench.schema import find_problems
 from tfbench.worker.optimizer import build_optimizer, require_same_clipping
 
@@ -175,34 +170,8 @@ def test_clipping_each_replicas_gradients_is_rejected() -> None:
             "only one of clipnorm, global_clipnorm, clipvalue can be set",
         ),
         ({"name": "sgd", "learning_rate_schedule": {"name": "a"}, "groups": [{"variables": "*"}]}, "does not go with"),
-        ({"name": "own", "function": "no function"}, "training.optimizer.own.function: "),
     ],
 )
 def test_values_that_do_not_go_together_are_rejected(values: dict[str, object], message: str) -> None:
     problems = find_problems(TrainingConfig, {"global_batch_size": 1, "epochs": 1, "optimizer": values}, "training")[1]
     assert len(problems) == 1 and message in problems[0]
-
-
-def test_an_optimizer_of_ones_own_is_called_only_when_allowed(
-    in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    Path("own_optimizer.py").write_text(
-        "import keras\n\ndef build(rate):\n    return keras.optimizers.SGD(rate)\n\ndef none():\n    pass\n", "utf-8"
-    )
-    own = OwnConfig(function="own_optimizer:build", arguments={"rate": 0.3})
-    with pytest.raises(RecipeError, match="is code from outside of tfbench"):
-        build_optimizer(own, linear(), total_steps=6)
-    with pytest.warns(Notice, match=r"the optimizer is code of .*/own_optimizer\.py"):
-        built = build_optimizer(own, linear(), total_steps=6, allows_code=True)
-    assert float(built.learning_rate) == pytest.approx(0.3)
-    with pytest.raises(RecipeError, match=r"must return a keras\.optimizers\.Optimizer"):
-        build_optimizer(OwnConfig(function="own_optimizer:none"), linear(), total_steps=6, allows_code=True)
-    recipe = build_recipe(
-        dataset={"name": "data:load_splits", "data": "real"},
-        training={"optimizer": {"name": "own", "function": "own_optimizer:build"}},
-    )
-    both = r"(?s)dataset\.name: data:load_splits is code.*training\.optimizer\.function: own_optimizer:build is code"
-    with pytest.raises(RecipeError, match=both):
-        require_code_allowed(recipe, allows_code=False)
-    sys.modules.pop("own_optimizer")
