@@ -45,7 +45,7 @@ class DeviceError(TfbenchError):
 
 
 class StillRunningError(DeviceError):
-    """A run was to be gone on with, or put aside, that has not ended."""
+    """A run was to be resumed that has not ended."""
 
 
 class WorkersError(TfbenchError):

@@ -99,7 +99,7 @@ def test_two_runs_are_told_apart(cli: Cli, trained: Any, repeated: Any) -> None:
 
 
 def test_a_report_is_a_page_of_its_own(cli: Cli, repeated: Any) -> None:
-    done = cli("report", "--all", "--allow-unequal", "--output", "page.html", "--no-mlflow")
+    done = cli("report", "--all", "--allow-unequal", "--output", "page.html")
     assert done.exit_code == 0, done.stderr
     assert "http://" not in (page := (cli.folder / "page.html").read_text("utf-8")).replace("http://www.w3.org", "")
     assert "<html" in page

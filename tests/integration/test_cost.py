@@ -34,11 +34,11 @@ currency = "EUR"
 
 def test_a_price_is_turned_into_a_cost_and_a_recipe_warns_of_the_wrong_device(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
-    short = ("--devices", "cpu", "--steps", "5", "--verbose", *NO_CHECKS)
+    short = ("--devices", "cpu", "--steps", "5", *NO_CHECKS)
     done = run("run", "mine.toml", *short, cwd=tmp_path, TFBENCH_PRICE_PER_HOUR="3600")
     assert done.exit_code == 0, done.stderr
-    before, after = done.stdout.split("FINISHED")
-    assert "warning: This recipe is not meant for cpu: " in before
+    assert "warning: This recipe is not meant for cpu: " in done.stdout
+    after = run("runs", "@last", cwd=tmp_path).stdout.split("FINISHED")[1]
     assert "- This recipe is not meant for cpu: " in after
     assert "at 3600 EUR an hour (p2.xlarge)" in after
     (tracked,) = tracked_runs(tmp_path / "mlruns")

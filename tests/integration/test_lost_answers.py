@@ -159,25 +159,19 @@ def test_more_values_than_a_call_takes_are_sent_in_several(
     require_whole(server, "long", store, result)
 
 
-def test_a_report_and_a_curve_whose_answers_are_lost_are_there_once(
-    server: MlflowServer, proxy: LossyProxy, tmp_path: Path
-) -> None:
+def test_a_curve_whose_answer_is_lost_is_there_once(server: MlflowServer, proxy: LossyProxy, tmp_path: Path) -> None:
     plan = build_plan()
     result = dataclasses.replace(
         RESULT, request=dataclasses.replace(RESULT.request, tags={SWEEP_TAG: plan.sweep_id, "tfbench.round": "1"})
     )
     store = Store(tmp_path / "swept")
     write_journal(store, result)
-    track(proxy, store, "reports", result)
-    tracker = MlflowTracker(proxy.uri, "reports", store)
-    proxy.lost["runs/create"] = 1
-    tracker.log_report("report-1", {"report.html": b"<p>"}, {}, created=1.7e9)
+    track(proxy, store, "swept", result)
+    tracker = MlflowTracker(proxy.uri, "swept", store)
     proxy.lost["runs/create"] = 1
     tracker.show_sweep(plan, SweepFigures(curves=(CURVE,), verdict=()))
-    found = [(run.info.run_name, run.info.status) for run in runs_of(server, "reports")]
-    assert sorted(found) == sorted(
-        [(CURVE.name, "FINISHED"), ("report-1", "FINISHED"), (fields.run_name(result), "FINISHED")]
-    )
+    found = [(run.info.run_name, run.info.status) for run in runs_of(server, "swept")]
+    assert sorted(found) == sorted([(CURVE.name, "FINISHED"), (fields.run_name(result), "FINISHED")])
 
 
 def test_a_server_that_is_down_is_an_error_that_says_how_to_go_on(

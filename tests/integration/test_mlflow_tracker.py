@@ -231,32 +231,6 @@ def test_a_deleted_experiment_is_an_error_that_names_the_way_out(store: Store) -
         new_tracker(store).update(build_sized_result(1), None)
 
 
-def test_a_report_is_a_run_of_its_own_and_a_newer_one_takes_its_place(store: Store) -> None:
-    tags = {"tfbench.sweep": "abc"}
-    first = new_tracker(store).log_report("report-abc", {"report.html": b"old"}, tags, created=1_700_000_000.0)
-    files = {"report.html": b"<p>new</p>", "speed.png": b"PNG"}
-    second = new_tracker(store).log_report(
-        "report-abc", files, tags, created=1_700_000_100.0, params={"global_batch_size": "32, 64"}
-    )
-    assert first == second
-    (run,) = runs_of(store)
-    assert (run.info.run_name, run.info.status, run.info.end_time) == ("report-abc", "FINISHED", 1_700_000_100_000)
-    assert tags.items() <= run.data.tags.items()
-    assert run.data.tags["tfbench.report"] == "true"
-    path = f"experiments/{first.experiment_id}/runs/{first.run_id}/artifacts/report.html"
-    assert run.data.params == {"global_batch_size": "32, 64"}
-    assert run.data.tags["mlflow.note.content"] == (
-        f"[Open the report](#/{path}?workflowType=machine_learning)\n\n"
-        f"![speed.png](get-artifact?path=speed.png&run_uuid={first.run_id})"
-    )
-    assert "tfbench.run_id" not in run.data.tags  # `recover` must not take it for a run
-    folder = store.artifacts / second.run_id / "artifacts"
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
-    other = new_tracker(store).log_report("report-def", {"report.html": b""}, {}, created=1_700_000_000.0)
-    assert other.run_id != first.run_id
-    assert other.experiment_id == first.experiment_id
-
-
 def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> SweepFigures:
     """Builds what a sweep of two batch sizes under two setups says."""
     curves = tuple(
@@ -280,7 +254,6 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
     tracker = new_tracker(store, "mine")
     for result in results:
         finish(store, result, tracker)
-    tracker.log_report("report-abc", {}, {"tfbench.sweep": "abc"}, created=1_700_000_000.0)
     finish(store, build_sized_result(9), tracker)  # of no sweep
     run_ids = [result.request.run_id for result in results]
     figures = figures_of(run_ids)
@@ -356,13 +329,11 @@ def test_a_sweep_that_is_not_there_is_not_shown_and_leaves_nothing(new_store: St
     assert set(tags) == {OVERVIEW.tag[0]}
 
 
-def test_a_report_or_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> None:
+def test_a_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> None:
     store.database.write_bytes(b"no database")
     with pytest.raises(TrackingError, match="file is not a database"):
         new_tracker(store).prepare()
     assert store.database.read_bytes() == b"no database"
-    with pytest.raises(TrackingError, match="The report itself is written; `tfbench report` tries again"):
-        new_tracker(store).log_report("report-abc", {}, {}, created=1.0)
     with pytest.raises(TrackingError, match=r"lost; `tfbench ui --sweep abc --store \S*/mlruns` tries again"):
         new_tracker(store).show_sweep(build_plan(), NO_FIGURES)
 

@@ -21,8 +21,7 @@ from tfbench.errors import TrackingError
 from tfbench.records.journal import read_records, read_run, replay
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run import plots
-from tfbench.runs.journal_import import import_journals
-from tfbench.runs.recovery import RecoveredRun, recover
+from tfbench.runs.recovery import RecoveredRun, import_journals, recover
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database
@@ -171,48 +170,14 @@ def test_a_run_that_cannot_be_read_stops_no_command_over_all_runs(store: Store, 
         write_journal(store, result)
     store.journal_path(IDS[1]).write_bytes(b"garbage \xff\0\n")
     root = ("--store", str(store.root))
-    for arguments in (("compare", "--all"), ("report", "--all", "--no-mlflow", "-o", str(store.root / "r.html"))):
+    for arguments in (("compare", "--all"), ("report", "--all", "-o", str(store.root / "r.html"))):
         done = tfbench(*arguments, *root)
         assert (done.exit_code, bool(done.stdout)) == (2, True)
         assert f"1 run could not be read, and all else was done without:\n  {IDS[1]}: " in done.stderr
-        assert f"`{store.command('recover', '--drop', IDS[1])}` moves the files of this run aside" in done.stderr
+        assert f"{store.journal_path(IDS[1])}: " in done.stderr and "move it away" in done.stderr
     assert f"run {IDS[1]} is left out" in (store.root / "r.html").read_text()
     assert set(json.loads(tfbench("compare", "--all", "--format", "json", *root).stdout)["unreadable"]) == {IDS[1]}
     assert tfbench("show", "--effective", "@last", *root).exit_code == 0
-
-
-def test_a_run_is_dropped_by_moving_its_files_aside(store: Store, tfbench: Cli) -> None:
-    for result in RESULTS[:2]:
-        write_journal(store, result)
-    path = store.journal_path(IDS[1])
-    path.write_bytes(b"no journal\n")
-    path.with_suffix(".files").mkdir()
-    (path.with_suffix(".files") / "model.keras").write_text("weights")
-    done = tfbench("recover", "--drop", IDS[1], "--store", str(store.root))
-    (folder,) = (store.root / "dropped").iterdir()
-    assert (done.exit_code, done.stdout) == (0, f"{IDS[1]}  dropped    its files are in {folder}\n")
-    assert (folder / path.name).read_bytes() == b"no journal\n"
-    assert (folder / f"{IDS[1]}.files" / "model.keras").read_text() == "weights"
-    assert store.run_ids() == [IDS[0]]
-
-
-def test_what_cannot_be_dropped_is_said(store: Store, tfbench: Cli) -> None:
-    root = ("--store", str(store.root))
-    assert tfbench("recover", "--drop", "3f2a", *root).stderr == f"Error: store {store.root}: holds no runs.\n"
-    assert not store.root.exists()
-    for result in RESULTS[:2]:
-        hold(write_journal(store, result))
-    for token, message in (
-        ("x", "run 'x': no run's id begins with it"),
-        ("", "run '': no run's id begins with it"),
-        ("0", "run '0': 2 runs begin with it. Use more of an id"),
-        (IDS[0], f"run {IDS[0]} is still running"),
-    ):
-        done = tfbench("recover", "--drop", token, *root)
-        assert done.exit_code == 2
-        assert message in done.stderr
-    assert store.run_ids() == IDS[:2]
-    assert "--drop sends nothing" in tfbench("recover", "--all", "--drop", "x", *root).stderr
 
 
 def test_what_runs_left_that_are_in_mlflow_is_removed_once_their_processes_are_gone(

@@ -17,7 +17,7 @@ import first_steps
 from gpu_events import CudaEvents, HostEvents
 from tfbench import backends
 from tfbench.backends import peak
-from tfbench.backends.trace import apportion
+from tfbench.backends.profiling import apportion
 from tfbench.machine import gpus
 from tfbench.machine.usage import UsageMeter
 from tfbench.recipe.files import find_recipe, load_recipe

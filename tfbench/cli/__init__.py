@@ -1,4 +1,4 @@
-"""The `tfbench` command: one file a subcommand, imported when it is called."""
+"""The `tfbench` command, whose subcommands are imported when they are called."""
 
 import contextlib
 import importlib
@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import os
-import pkgutil
 import signal
 import sys
 import traceback
@@ -18,25 +17,45 @@ from typing import Any, cast
 import click
 
 from tfbench import __version__
+from tfbench.cli._output import CleanStream, clean_streams
 from tfbench.cli._settings import read_settings
-from tfbench.cli._streams import CleanStream, clean_streams
 from tfbench.errors import ExitCode, Notice, TfbenchError
 from tfbench.wording import shorten, shorten_lines
 
+# Each command, and the module that defines it, which is imported once the command is called.
+_MODULES = {
+    "check": "check",
+    "compare": "compare",
+    "crossover": "sweep",
+    "devices": "devices",
+    "diff": "runs",
+    "export": "runs",
+    "import": "runs",
+    "init": "recipes",
+    "list": "recipes",
+    "profile": "profile",
+    "recover": "runs",
+    "report": "report",
+    "run": "run",
+    "runs": "runs",
+    "scale": "scale",
+    "schema": "recipes",
+    "show": "show",
+    "sweep": "sweep",
+    "ui": "ui",
+    "validate": "recipes",
+}
+
 
 class _Commands(click.Group):
-    """Finds subcommands as modules of this package; each defines `command`."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:
-        modules = pkgutil.iter_modules([str(Path(__file__).parent)])
-        return sorted(module.name.rstrip("_") for module in modules if not module.name.startswith("_"))
+        return list(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in _MODULES:
             return None
-        module_name = "import_" if cmd_name == "import" else cmd_name
-        command = importlib.import_module(f"{__name__}.{module_name}").command
-        return command if isinstance(command, click.Command) else None
+        module = importlib.import_module(f"{__name__}.{_MODULES[cmd_name]}")
+        return cast(click.Command, getattr(module, f"{cmd_name}_command"))
 
 
 @click.group(
@@ -113,12 +132,9 @@ def _prepare_process() -> None:
         folder = str(Path.cwd())
     except OSError as error:
         raise TfbenchError(f"the current folder cannot be used: {error.strerror}. Change to another one.") from error
-    variables = {name: value for name, value in os.environ.items() if name.startswith(("TFBENCH_", "MLFLOW_"))}
-    given = {f"argument {place}": text for place, text in enumerate(sys.argv[1:], start=1)}
-    for where, text in {"current folder": folder, **variables, **given}.items():
+    for text in (folder, *sys.argv[1:]):
         if text.encode(errors="ignore").decode() != text:
-            received = "" if where in variables else f" Received: {shorten(ascii(text))}."  # one may be a password
-            raise TfbenchError(f"{where}: must be UTF-8 text.{received}")
+            raise TfbenchError(f"{shorten(ascii(text))}: must be UTF-8 text.")
     if not os.path.isabs(os.path.expanduser("~")):  # noqa: PTH111, PTH117 - as the libraries ask
         os.environ["HOME"] = os.devnull  # else they leave files in the current folder; no command needs them
 
@@ -135,7 +151,7 @@ def _read_defaults() -> dict[str, dict[str, Any]]:
         if "_TFBENCH_COMPLETE" in os.environ or {"-h", "--help", "--version"}.intersection(sys.argv):
             return {}  # neither a press of the tab key nor help needs them
         raise
-    return dict.fromkeys(cli.list_commands(click.Context(cli)), settings) if settings else {}
+    return dict.fromkeys(_MODULES, settings) if settings else {}
 
 
 def _describe(error: OSError) -> str:

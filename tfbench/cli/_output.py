@@ -6,13 +6,13 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from tfbench.errors import ExitCode, OutputError
 from tfbench.records.whole_files import is_stream, write_output
-from tfbench.wording import one_line
+from tfbench.wording import clean, one_line, without_secrets
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -21,6 +21,46 @@ if TYPE_CHECKING:
 
 _STDOUT = ("-", "/dev/stdout")
 _spinners: list["Progress"] = []
+
+
+class CleanStream:
+    """Passes text on without passwords, and without what a terminal would obey; bytes go to `buffer` as they are."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.uncleaned = stream  # for what draws on the terminal, and cleans its texts itself
+        self.is_used = False  # whether any text was written
+
+    @property
+    def encoding(self) -> str:
+        """UTF-8 where Click would take the stream's own for a mistake, and pass this by to write UTF-8."""
+        own = self.uncleaned.encoding or "ascii"
+        return "utf-8" if own.lower().replace("-", "") in ("ascii", "usascii", "ansi_x3.41968") else own
+
+    def write(self, text: str) -> int:
+        """Writes, with "?" for what the stream's encoding cannot say."""
+        self.is_used = True
+        cleaned = clean(without_secrets(text))
+        try:
+            self.uncleaned.write(cleaned)
+        except UnicodeEncodeError as error:
+            self.uncleaned.write(cleaned.encode(error.encoding, "replace").decode(error.encoding))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Writes texts one after another."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.uncleaned, name)
+
+
+def clean_streams() -> None:
+    """Puts a `CleanStream` before stdout and stderr, where they are open."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, CleanStream):
+            setattr(sys, name, CleanStream(stream))
 
 
 def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
@@ -64,11 +104,6 @@ def text_width() -> int:
     from tfbench.report.formats import TEXT_WIDTH
 
     return min(terminal_width(), TEXT_WIDTH)
-
-
-def is_terminal() -> bool:
-    """Says whether stdout is read by somebody at a terminal."""
-    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def is_stdout(output: Path | str) -> bool:

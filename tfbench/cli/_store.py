@@ -9,22 +9,8 @@ from tfbench.cli._output import echo_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tfbench.runs.recovery import RecoveredRun
     from tfbench.store.store import Store
     from tfbench.tracking.tracker import Tracker
-
-
-def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:
-    """Says on stderr how many lines of a sweep's record are none, so that it is not known what they held."""
-    from tfbench.store.sweep_log import count_unreadable_lines
-    from tfbench.wording import count
-
-    if number := count_unreadable_lines(store, sweep_id):
-        click.echo(
-            f"Warning: {count(number, 'line')} of the record of sweep {sweep_id} could not be read. A run whose end "
-            f"was in it is missing here; `{store.command('sweep', '--resume', sweep_id)}` makes it again.",
-            err=True,
-        )
 
 
 def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "Tracker":
@@ -44,7 +30,7 @@ def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str 
     """
     import os
 
-    from tfbench.cli._units import DURATION
+    from tfbench.cli._options import DURATION
     from tfbench.errors import TrackingError
     from tfbench.runs.run_maker import open_tracker
     from tfbench.store.tracking_state import TrackingState
@@ -64,11 +50,6 @@ def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str 
     )
 
 
-def show_runs(runs: "list[RecoveredRun]") -> None:
-    """Prints what became of each run, one line a run."""
-    echo_lines(f"{run.id}  {run.status:<9}  {run.message}" for run in runs)
-
-
 def describe_unreadable(unreadable: "Mapping[str, str]") -> str:
     """Says which runs could not be read and why, a line a run."""
     from tfbench.wording import count
@@ -83,16 +64,3 @@ def end_with_unreadable(unreadable: "Mapping[str, str]") -> None:
 
     if unreadable:
         raise TrackingError(describe_unreadable(unreadable))
-
-
-def end_with(store: "Store", runs: "list[RecoveredRun]", named: str | None) -> None:
-    """Ends the command with exit code 2 if a run could not be brought into MLflow; `named` is the server given."""
-    from tfbench.errors import TrackingError
-    from tfbench.report.run.sections import bring_it_there
-
-    failed = sum(run.status == "failed" for run in runs)
-    if failed:
-        raise TrackingError(
-            f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was measured is lost. "
-            f"`{bring_it_there(store.root, named)}` tries again."
-        )

@@ -5,27 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import GroupedCommand, require_absent, setup_option
+from tfbench.cli._options import FILE, SHARE_OR_ZERO, GroupedCommand, require_absent, setup_option
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
-from tfbench.cli._units import FILE, SHARE_OR_ZERO
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.runs.repeats import Repeats
+    from tfbench.runs.series import Repeats
 
 _SECONDS = 5.0
 
 
-@click.command(cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
-@click.argument("recipe", shell_complete=complete_recipe)
+@click.command("check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
+@click.argument("recipe")
 @click.option(
     "--baseline",
     metavar="FILE|RUN",
-    multiple=True,
-    shell_complete=complete_run,
-    help="Compare with a file of --save, or a run and its repeats. Repeatable: from three on, their scatter counts.",
+    help="Compare with a file of --save, or a run and its repeats.",
 )
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
 @click.option("--fail-above", metavar="SHARE", type=SHARE_OR_ZERO, default="5%", help="Fail if slower by more.")
@@ -35,9 +31,9 @@ _SECONDS = 5.0
 @click.option("--steps", metavar="N", type=float, help="Steady steps per run.")
 @setup_option
 @measures
-def command(
+def check_command(
     recipe: str,
-    baseline: tuple[str, ...],
+    baseline: str | None,
     save: Path | None,
     fail_above: float,
     repeats: int,
@@ -61,8 +57,7 @@ def command(
     tfbench check mnist_mlp --data synthetic --baseline @last --repeats 10
     tfbench check mine.toml --baseline 3f2a --format json > check.json
     """
-    from tfbench.analysis.comparison.spread import merge_warnings
-    from tfbench.analysis.run.checks import find_speed_warnings
+    from tfbench.analysis.run.warnings import find_speed_warnings, merge_warnings
     from tfbench.report.comparison.regression import baseline_lines, check_document, check_sections
     from tfbench.report.table import text
     from tfbench.runs import baseline as baselines
@@ -78,7 +73,7 @@ def command(
         lines = baseline_lines(sample, save)
         _echo(lines, {"file": str(save), "baseline": sample}, made, measuring)
         return ExitCode.DONE
-    found = baselines.read_sessions(measuring.store, baseline)
+    found = baselines.read_baseline(measuring.store, baseline or "")
     done, made = baselines.check(
         request,
         found,

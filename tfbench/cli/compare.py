@@ -1,26 +1,22 @@
 """`tfbench compare`: runs side by side."""
 
-import dataclasses
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_run, complete_sweep
 from tfbench.cli._options import stack, store_option
 from tfbench.cli._output import echo_json, echo_lines, terminal_width
 from tfbench.cli._settings import read_machines
-from tfbench.cli._store import end_with_unreadable, warn_of_unreadable_lines
+from tfbench.cli._store import end_with_unreadable
 
 if TYPE_CHECKING:
-    from tfbench.analysis.comparison.comparison import Comparison
     from tfbench.api import ComparedRuns
     from tfbench.store.store import Store
 
 # As `api.compare` names them.
 selection_options = stack(
-    click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=complete_run),
-    click.option("--sweep", metavar="ID", shell_complete=complete_sweep, help="The runs of a sweep, or @last."),
+    click.argument("runs", nargs=-1, metavar="[RUN]..."),
+    click.option("--sweep", metavar="ID", help="The runs of a sweep, or @last."),
     click.option("--all", "takes_all", is_flag=True, help="All runs of the store."),
     click.option("--recipe", metavar="NAME", help="With --all: only runs of this recipe."),
     click.option("--baseline", metavar="SETUP", help='Compare with this setup, such as "default cpu:0".'),
@@ -50,14 +46,12 @@ def read_comparison(
     if recipe and not takes_all:
         raise click.UsageError("--recipe chooses among --all.")
     found = api.compare(runs or None, sweep=sweep, recipe=recipe, machines=read_machines(), store=store.root, **options)
-    if found.plan:
-        warn_of_unreadable_lines(store, found.plan.sweep_id)
     if not found.comparison.rows:
         end_with_unreadable(found.comparison.unreadable)
     return found
 
 
-@click.command(short_help="Compare stored runs, with a verdict.")
+@click.command("compare", short_help="Compare stored runs, with a verdict.")
 @selection_options
 @click.option(
     "--format",
@@ -66,16 +60,15 @@ def read_comparison(
     default="text",
     help="Text for people, a table to paste, one line a setup and setting, or one JSON document.",
 )
-def command(store: "Store", output_format: str, **selection: Any) -> None:
+def compare_command(store: "Store", output_format: str, **selection: Any) -> None:
     """Set runs side by side, with the verdict: which setup is faster, by how much, and how sure that is.
 
     A setup is a strategy on devices, such as "mirrored gpu:0,gpu:1"; each has a column, or a line, and each network
     size and batch size a row. RUN is an id that `tfbench runs` prints, of a run, of repeats or of a sweep, its
     beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals; a speed-up is
     compared round by round where the runs took turns, as those of a sweep do. Setups that differ in what must be
-    equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. --all of a store
-    with several recipes makes a table a recipe; CSV and JSON hold all of them in one. Of runs of several machines it
-    shows what each costs, by the prices of [machines.NAME] in config.toml.
+    equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. Of runs of several
+    machines it shows what each costs, by the prices of [machines.NAME] in config.toml.
 
     \b
     tfbench compare --sweep @last
@@ -84,23 +77,15 @@ def command(store: "Store", output_format: str, **selection: Any) -> None:
     tfbench compare 3f2a 91bc 07de
     tfbench compare --all --recipe mnist_mlp --format csv > runs.csv
     """
-    from tfbench.sweeps.comparison import compare_each_recipe
-
-    compared = read_comparison(store, **selection)
-    comparisons = None
-    # What varies in one recipe is not set in another; runs that a user named are meant to stand side by side.
-    if selection["takes_all"] and len(compared.comparison.recipes) > 1:
-        found = compare_each_recipe(store, baseline=selection["baseline"], allows_unequal=selection["allows_unequal"])
-        machines = compared.comparison.machine_settings
-        comparisons = [dataclasses.replace(comparison, machine_settings=machines) for comparison in found]
-    show_compared(compared, output_format, comparisons)
+    show_compared(read_comparison(store, **selection), output_format)
 
 
-def show_compared(
-    compared: "ComparedRuns", output_format: str, comparisons: "Sequence[Comparison] | None" = None
-) -> None:
-    """Shows runs side by side, in one of the formats of `compare`; tables by themselves, if they are of several."""
+def show_compared(compared: "ComparedRuns", output_format: str) -> None:
+    """Shows runs side by side, in one of the formats of `compare`."""
     from tfbench.report.comparison.comparison import comparison_records
+    from tfbench.report.comparison.sections import comparison_sections
+    from tfbench.report.sweep.sweep import result_lines
+    from tfbench.report.table import markdown
 
     comparison = compared.comparison
     if output_format == "json":
@@ -108,30 +93,7 @@ def show_compared(
     elif output_format == "csv":
         click.echo(comparison_records(comparison).csv(), nl=False)
     elif output_format == "markdown":
-        _show_markdown(comparisons or [comparison])
+        echo_lines(markdown(comparison_sections(comparison, compared.verdict)))
     else:
-        _show_text(comparisons or [comparison])
+        echo_lines(result_lines(comparison, terminal_width())[1:])
     end_with_unreadable(comparison.unreadable)
-
-
-def _show_text(comparisons: "Sequence[Comparison]") -> None:
-    from tfbench.report.sweep.sweep import result_lines
-
-    width = terminal_width()
-    for comparison in comparisons:
-        is_last = comparison is comparisons[-1]
-        lines = result_lines(comparison, width, comparisons if is_last else ())[1:]
-        echo_lines(lines if len(comparisons) == 1 else [*comparison.recipes, *lines, *([] if is_last else [""])])
-
-
-def _show_markdown(comparisons: "Sequence[Comparison]") -> None:
-    from tfbench.analysis.comparison.verdict import find_verdict
-    from tfbench.report.comparison.sections import comparison_sections
-    from tfbench.report.table import markdown
-    from tfbench.wording import markdown_text
-
-    for comparison in comparisons:
-        if len(comparisons) > 1:
-            click.echo(f"# {markdown_text(' '.join(comparison.recipes))}\n")
-        lines = markdown(comparison_sections(comparison, find_verdict(comparison)))
-        echo_lines(lines if comparison is comparisons[-1] else [*lines, ""])

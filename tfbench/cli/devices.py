@@ -36,10 +36,10 @@ class Check(NamedTuple):
     problem: str  # why nothing could be trained; "" if it could
 
 
-@click.command()
+@click.command("devices")
 @click.option("--check", is_flag=True, help="Train on each device and on all: does a measurement make sense there?")
 @format_option
-def command(check: bool, output_format: str) -> ExitCode:
+def devices_command(check: bool, output_format: str) -> ExitCode:
     """Show the installed backends, and the devices that they see.
 
     If a backend does not see a GPU of the machine, it says why, and how to mend it; so it does of counters of energy.
@@ -130,7 +130,7 @@ def _check_as_one(devices: Sequence[str], backend: str) -> Check:
 
 
 def _check(device: str, backend: str) -> Check:
-    from tfbench.analysis.run.checks import find_requested_warnings
+    from tfbench.analysis.run.warnings import find_requested_warnings
     from tfbench.errors import TfbenchError
 
     limits: dict[str, Any] = {"measurement.seconds": CHECK_SECONDS}

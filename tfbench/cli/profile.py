@@ -5,30 +5,28 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import GroupedCommand, setup_option
+from tfbench.cli._options import DURATION, GroupedCommand, setup_option
 from tfbench.cli._output import echo_json, exit_code
-from tfbench.cli._units import DURATION
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
-    from tfbench.runs.limits import RunOutcome
+    from tfbench.runs.run import Run
     from tfbench.runs.series import SeriesRun
 
 _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON document
 
 
-@click.command(cls=GroupedCommand, short_help="Find where the time of a training step goes.")
-@click.argument("recipe", shell_complete=complete_recipe)
+@click.command("profile", cls=GroupedCommand, short_help="Find where the time of a training step goes.")
+@click.argument("recipe")
 @click.option(
     "--seconds", metavar="S", type=DURATION, default="20", help="Begin no more rounds after; at least three are made."
 )
 @click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
 @setup_option
 @measures
-def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any) -> "ExitCode":
+def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any) -> "ExitCode":
     """Find where the time of a step of RECIPE goes.
 
     A step is one update of the weights, from one batch. Input, dispatch, forward, backward and update are timed as
@@ -62,7 +60,7 @@ def command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **d
         profile = asked[len(done)]
         return profile_request(request, profile), ""  # made now: its time is that of its beginning
 
-    def execute(one: "RunRequest", label: str) -> "RunOutcome":
+    def execute(one: "RunRequest", label: str) -> "Run":
         return runs.make(one, ProfileConsole(quiet_stdout=runs.as_json, server=runs.maker.server))
 
     series = make_runs(next_profile, execute)

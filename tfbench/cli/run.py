@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import Measuring, ShownRuns, measures, show_run, typed_words
-from tfbench.cli._options import WORKER_PARAMETERS, GroupedCommand, require_absent, setup_option, stack
+from tfbench.cli._options import SHARE, WORKER_PARAMETERS, GroupedCommand, require_absent, setup_option, stack
 from tfbench.cli._output import echo_json, echo_lines, exit_code
-from tfbench.cli._units import SHARE
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
-    from tfbench.runs.limits import RunOutcome
-    from tfbench.runs.repeats import RepeatPlan
+    from tfbench.runs.run import Run
+    from tfbench.runs.series import RepeatPlan
 
 _REPEATS = click.IntRange(1, 10_000)
 _COUNT = click.IntRange(1, 4096)
@@ -51,8 +49,8 @@ _worker_options = stack(
 
 
 @click.command("run", cls=GroupedCommand, short_help="Train and measure one recipe.")
-@click.argument("recipe", required=False, shell_complete=complete_recipe)
-@click.option("--resume", metavar="RUN", shell_complete=complete_run, help="Resume a run from its latest checkpoint.")
+@click.argument("recipe", required=False)
+@click.option("--resume", metavar="RUN", help="Resume a run from its latest checkpoint.")
 @setup_option
 @_worker_options
 @click.option("--epochs", metavar="N", type=float, help="Passes over the training data.")
@@ -72,24 +70,23 @@ _worker_options = stack(
 @click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
 @click.option("--repeats", metavar="N", type=_REPEATS, help="Make N runs, and show a 95 % interval over them.")
 @click.option(
-    "--until-precise", metavar="SHARE", type=SHARE, help="Repeat until the speed is known to within SHARE, such as 2%."
+    "--until-precise",
+    metavar="SHARE",
+    type=SHARE,
+    help="Repeat until the speed is known to within SHARE, such as 2%; at most --repeats times, else 20.",
 )
-@click.option("--max-repeats", metavar="N", type=_REPEATS, help="Limit --until-precise. [default: 20]")
 @click.option("--vary-seed", is_flag=True, help="Give each repeat a seed of its own: the recipe's, plus 1, ...")
-@click.option("-v", "--verbose", is_flag=True, help="Show all there is of the run, as `tfbench runs RUN` does.")
 @click.option("-q", "--quiet", is_flag=True, help="Show its result in one line; with --format json only warnings.")
 @click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
 @measures
-def command(
+def run_command(
     recipe: str | None,
     resume: str | None,
     name: str | None,
     fast: bool,
     repeats: int | None,
     until_precise: float | None,
-    max_repeats: int | None,
     vary_seed: bool,
-    verbose: bool,
     quiet: bool,
     measuring: Measuring,
     **direct: Any,
@@ -122,9 +119,7 @@ def command(
 
     if resume:
         require_absent("--resume goes on with one run as it was", "recipe", "repeats", "until_precise", "fast")
-    if verbose:
-        require_absent("--verbose shows all there is", "quiet")
-    plan = _read_repeats(repeats, until_precise, max_repeats, varies_seed=vary_seed)
+    plan = _read_repeats(repeats, until_precise, varies_seed=vary_seed)
     workers = {option: direct.pop(option) for option in WORKER_PARAMETERS}
     request = _with_workers(_make_request(recipe, resume, direct, measuring, name=name), **workers)
     if request.worker_rank:
@@ -132,7 +127,7 @@ def command(
         if request.worker_rank.index:
             return _make_other_worker(request, measuring)
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
-    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
+    runs = ShownRuns(measuring, before, detail="quiet" if quiet else "short")
     if fast:
         request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
     if plan:
@@ -145,37 +140,32 @@ def command(
     return exit_code(has_failed=has_failed, was_interrupted=outcome.was_interrupted and (has_failed or not is_kept))
 
 
-def _read_repeats(
-    repeats: int | None, until_precise: float | None, max_repeats: int | None, *, varies_seed: bool
-) -> "RepeatPlan | None":
+def _read_repeats(repeats: int | None, until_precise: float | None, *, varies_seed: bool) -> "RepeatPlan | None":
     """Returns how often to repeat a run; None: it is one run."""
-    from tfbench.runs.repeats import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
+    from tfbench.runs.series import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
 
-    if until_precise is None:
-        if max_repeats is not None:
-            raise click.UsageError("--max-repeats limits --until-precise, which is not there.")
-        if repeats is None:
-            if varies_seed:
-                raise click.UsageError("--vary-seed needs --repeats or --until-precise; for one run there is --seed.")
-            return None
+    if until_precise is not None:
+        least, most = MIN_PRECISE_REPEATS, repeats or DEFAULT_MAX_REPEATS
+        if most < least:
+            raise click.UsageError(f"--repeats: must be {least} or more with --until-precise. Received: {most}.")
+        return RepeatPlan(num=least, max_num=most, precision=until_precise, varies_seed=varies_seed)
+    if repeats is not None:
         return RepeatPlan(num=repeats, max_num=repeats, varies_seed=varies_seed)
-    num, most = repeats or MIN_PRECISE_REPEATS, max_repeats or DEFAULT_MAX_REPEATS
-    if most < num:
-        raise click.UsageError(f"--max-repeats: must be {num} or more, which are made in any case. Received: {most}.")
-    return RepeatPlan(num=num, max_num=most, precision=until_precise, varies_seed=varies_seed)
+    if varies_seed:
+        raise click.UsageError("--vary-seed needs --repeats or --until-precise; for one run there is --seed.")
+    return None
 
 
 def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> "ExitCode":
     """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
     from tfbench.report.run.repeats import repeats_document, repeats_section
-    from tfbench.runs.repeats import repeat_run
-    from tfbench.runs.stored import run_of
+    from tfbench.runs.series import repeat_run
 
     done = repeat_run(request, plan, runs.make_brief)
     console = runs.open_console()
     if done.series.outcomes and runs.detail != "quiet":
         console.show(["The last of them", ""], style="bold")
-        show_run(run_of(done.series.outcomes[-1], runs.maker.store), runs.open_console())
+        show_run(done.series.outcomes[-1], runs.open_console())
     console.show_sections([repeats_section(done.summary)])
     if runs.as_json:
         document = repeats_document(done.summary) | {"runs": [run.document() for run in done.series.outcomes]}
@@ -183,7 +173,7 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
     return exit_code(has_failed=done.summary.num_failed > 0, was_interrupted=done.summary.was_interrupted)
 
 
-def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "RunOutcome":
+def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "Run":
     """Makes a short run of --fast, shown on stderr; says why one that tries something else cannot be made."""
     from tfbench.errors import TfbenchError
 
@@ -199,7 +189,7 @@ def _make_request(
     recipe: str | None, resume: str | None, direct: dict[str, Any], measuring: Measuring, *, name: str | None
 ) -> "RunRequest":
     from tfbench.runs.requests import resumed_request
-    from tfbench.runs.stored import read_predecessor
+    from tfbench.runs.run import read_predecessor
 
     if resume:
         previous, journal = read_predecessor(measuring.store, resume)
@@ -231,14 +221,13 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     import dataclasses
 
     from tfbench.recipe.devices import require_usable
-    from tfbench.runs.launchers.ranks import GivenRank, find_rank
+    from tfbench.runs.ranks import find_rank
 
     recipe = request.recipe
     if recipe.distribution.strategy != "multi_worker":  # variables may stand, which are for all commands
         require_absent(f"{recipe.distribution.strategy} has no workers, --strategy multi_worker has", *given)
         return request
-    named = GivenRank(**given)
-    number, rank = find_rank(named, recipe.distribution.num_workers, recipe.training.backend, os.environ)
+    number, rank = find_rank(recipe, os.environ, **given)
     distribution = dataclasses.replace(recipe.distribution, num_workers=number)
     require_usable(distribution, recipe.training)
     recipe = dataclasses.replace(recipe, distribution=distribution)
@@ -248,13 +237,12 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
 def _make_other_worker(request: "RunRequest", measuring: Measuring) -> "ExitCode":
     """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
     from tfbench.records.observer import Observer
-    from tfbench.records.worker_journals import worker_journal_path
 
-    store, index = measuring.store, request.worker_rank.index if request.worker_rank else 0
+    index = request.worker_rank.index if request.worker_rank else 0
     maker = measuring._replace(no_mlflow=True).open_maker()
     outcome = maker.make(request, Observer(), measuring.limits)
-    status, end, num_workers = outcome.result.status, outcome.result.exit, request.recipe.distribution.num_workers
-    reason, journal = end.reason if end else "", worker_journal_path(store.journal_path(request.run_id), index)
+    status, reason, journal = outcome.status, outcome.reason, outcome.journal
+    num_workers = request.recipe.distribution.num_workers
     if measuring.as_json:
         document = {"worker_index": index, "num_workers": num_workers, "status": status, "reason": reason}
         echo_json(document | {"journal": str(journal)})

@@ -1,24 +1,43 @@
-"""`tfbench runs`: what was made, and what it is called."""
+"""`tfbench runs`, `diff`, `export`, `import` and `recover`: what is stored, and where it is to go."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._completion import complete_run
 from tfbench.cli._measuring import show_run
-from tfbench.cli._options import format_option, require_absent, store_option
-from tfbench.cli._output import echo_drawn, echo_json, echo_lines, text_width
+from tfbench.cli._options import (
+    FILE,
+    asked_uri_option,
+    format_option,
+    require_absent,
+    store_option,
+    tracking_uri_option,
+)
+from tfbench.cli._output import (
+    echo_drawn,
+    echo_json,
+    echo_lines,
+    echo_sections,
+    is_stdout,
+    require_free,
+    text_width,
+    waiting,
+    write_to,
+)
 from tfbench.cli._settings import read_machines
+from tfbench.cli._store import make_tracker
 from tfbench.cli.compare import show_compared
-from tfbench.errors import UnknownNameError
+from tfbench.errors import InterruptedRunError, TrackingError, UnknownNameError
 from tfbench.records.history import STATUSES
 
 if TYPE_CHECKING:
+    from tfbench.runs.recovery import RecoveredRun
     from tfbench.store.store import Store
 
 
-@click.command(short_help="List runs and sweeps, or show one run in full.")
-@click.argument("run", required=False, shell_complete=complete_run)
+@click.command("runs", short_help="List runs and sweeps, or show one run in full.")
+@click.argument("run", required=False)
 @click.option("--recipe", metavar="NAME", help="Only what is of this recipe.")
 @click.option(
     "--status", type=click.Choice([one.lower() for one in STATUSES], case_sensitive=False), help="Only these."
@@ -26,7 +45,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(1), metavar="N", default=20, help="Maximum number.")
 @store_option
 @format_option
-def command(
+def runs_command(
     run: str | None, recipe: str | None, status: str | None, limit: int, store: "Store", output_format: str
 ) -> None:
     """List past runs, sweeps, repeats and profiles, newest first; or show all there is of one RUN.
@@ -46,7 +65,7 @@ def command(
 
     if run:
         require_absent("RUN names one", "recipe", "status", "limit")
-        _show(store, run, output_format)
+        _show_one(store, run, output_format)
         return
     found = list_history(store, recipe=recipe, status=status.upper() if status else None)
     if output_format == "json":
@@ -61,12 +80,12 @@ def command(
         click.echo(f"and {len(found) - limit} more: --limit {len(found)} shows them.")
 
 
-def _show(store: "Store", token: str, output_format: str) -> None:
+def _show_one(store: "Store", token: str, output_format: str) -> None:
     from tfbench import api
     from tfbench.report.profile.console import ProfileConsole
     from tfbench.report.run.console import RunConsole, open_console
+    from tfbench.runs.run import read_stored
     from tfbench.runs.run_maker import server_of
-    from tfbench.runs.stored import read_stored
     from tfbench.store.selection import find_named
 
     try:
@@ -86,3 +105,159 @@ def _show(store: "Store", token: str, output_format: str) -> None:
     with console.capture() as drawn:  # a console itself outlives its reader, for the sake of a run
         show_run(found, kind(quiet_stdout=False, detail="full", server=server, console=console))
     echo_drawn(drawn.get())
+
+
+@click.command("diff", short_help="Show what differs between two runs, results and causes.")
+@click.argument("first", metavar="RUN")
+@click.argument("second", metavar="RUN")
+@store_option
+@format_option
+def diff_command(first: str, second: str, store: "Store", output_format: str) -> None:
+    """Show what differs between two runs: results, and what may have caused it.
+
+    RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. First comes what must be equal for
+    devices or strategies to be compared, and is not: XLA, precision, data, batch size, versions, machine.
+
+    \b
+    tfbench diff 3f2a 9c1b
+    tfbench diff mnist_mlp-1000x1000-b100-default @last
+    tfbench diff 3f2a @last --format json
+    """
+    from tfbench.analysis.comparison.difference import compare_runs
+    from tfbench.report.comparison.difference import difference_sections
+    from tfbench.runs.run import read_stored
+
+    a, b = (read_stored(store, store.find_training(run)) for run in (first, second))
+    if a.run_id == b.run_id:
+        raise click.UsageError(f"{first} and {second} are the same run, {a.run_id}. Name two.")
+    difference = compare_runs(a.result, a.summary, b.result, b.summary)
+    if output_format == "json":
+        echo_json(difference)
+    else:
+        echo_sections(difference_sections(difference))
+
+
+@click.command("export", short_help="Write a run to a file for `tfbench import`.")
+@click.argument("run")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="[default: ID.jsonl; - is stdout]")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+@store_option
+def export_command(run: str, output: Path | None, force: bool, store: "Store") -> None:
+    """Write a run to a file that `tfbench import` reads, here or on another machine.
+
+    RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. The file is the run's journal:
+    everything that was measured, as lines of JSON.
+
+    \b
+    tfbench export @last
+    tfbench export 3f2a -o mnist_mlp-gpu.jsonl
+    tfbench export @last -o - | ssh other 'cat > run.jsonl'
+    """
+    from tfbench.records import json_lines
+    from tfbench.records.events import Exited, class_of
+    from tfbench.records.journal import read_records
+
+    run_id = store.find(run)
+    records = read_records(store.journal_path(run_id))
+    if not any(class_of(record) is Exited for record in records):
+        click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
+    data = json_lines.whole_lines(store.journal_path(run_id).read_bytes())
+    target = output or Path(f"{run_id}.jsonl")
+    require_free(target, force=force)
+    write_to(target, data)
+    if not is_stdout(target):
+        echo_lines([f"{target}: run {run_id}, {len(records)} records."])
+
+
+@click.command("import", short_help="Import exported runs.")
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
+@tracking_uri_option
+@click.option("--experiment", default="tfbench", help="MLflow experiment to put the runs in.")
+@store_option
+def import_command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store: "Store") -> None:
+    """Bring runs that `tfbench export` wrote, here or on another machine, into the store and into MLflow.
+
+    A run that is in the store already is left alone, and so is one that has no end yet. If one of the files is damaged,
+    none is imported. Runs of a sweep whose plan is in the store, such as tasks that other machines made, count as that
+    sweep's.
+
+    \b
+    tfbench import run.jsonl
+    tfbench import --store all-machines results/*.jsonl
+    tfbench import nodes/journals/*.jsonl && tfbench compare --sweep @last
+    """
+    from tfbench.runs.recovery import import_journals
+    from tfbench.store.tracking_state import TrackingState
+    from tfbench.sweeps.tasks import note_imported
+
+    state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
+    with waiting("importing, and bringing the runs into MLflow"):
+        runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
+    _show_recovered(runs)
+    for sweep_id in note_imported(store, [run.id for run in runs if run.status != "left"]):
+        click.echo(f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it.")
+    _end_with(store, runs, tracking_uri)
+
+
+@click.command("recover", short_help="Send missing runs to MLflow.")
+@store_option
+@click.option("--all", "everything", is_flag=True, help="Send every run again, such as to a new database.")
+@asked_uri_option
+@format_option
+def recover_command(store: "Store", everything: bool, tracking_uri: str | None, output_format: str) -> None:
+    """Bring MLflow up to what was measured.
+
+    Looks for runs whose journal is not wholly in MLflow: the tracking server was down, the disk was full, tfbench or
+    the machine was killed. A run that ended without a word is marked KILLED; one that still runs is left alone, and one
+    that cannot be read is named, with exit code 2, once all others are done. Running it again changes nothing.
+
+    Runs that were tracked at a server are sent there if you name it: the store may come from somebody else, and your
+    MLflow password or token would go along. One that does not answer is given up after TFBENCH_SERVER_TIMEOUT, else
+    20 s.
+
+    \b
+    tfbench recover
+    tfbench recover --tracking-uri http://mlflow:5000
+    tfbench recover --all --store results/mlruns
+    """
+    from tfbench.report.run.sections import bring_it_there
+    from tfbench.runs import recovery
+    from tfbench.tracking.database import require_whole
+
+    try:
+        with waiting("bringing runs into MLflow"):
+            runs = recovery.recover(
+                store,
+                lambda uri, experiment: make_tracker(uri, experiment, store, tracking_uri),
+                everything=everything,
+            )
+    except KeyboardInterrupt as error:
+        raise InterruptedRunError(
+            "interrupted. What is in MLflow stays there; "
+            f"`{bring_it_there(store.root, tracking_uri)}` goes on where it was stopped."
+        ) from error
+    if output_format == "json":
+        echo_json({"runs": runs})
+    elif runs:
+        _show_recovered(runs)
+    else:
+        click.echo(f"Store {store.root}: nothing to recover.")
+    _end_with(store, runs, tracking_uri)
+    require_whole(store.database)
+
+
+def _show_recovered(runs: "list[RecoveredRun]") -> None:
+    """Prints what became of each run, one line a run."""
+    echo_lines(f"{run.id}  {run.status:<9}  {run.message}" for run in runs)
+
+
+def _end_with(store: "Store", runs: "list[RecoveredRun]", named: str | None) -> None:
+    """Ends the command with exit code 2 if a run could not be brought into MLflow; `named` is the server given."""
+    from tfbench.report.run.sections import bring_it_there
+
+    failed = sum(run.status == "failed" for run in runs)
+    if failed:
+        raise TrackingError(
+            f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was measured is lost. "
+            f"`{bring_it_there(store.root, named)}` tries again."
+        )

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import GroupedCommand, global_batch_size_option, plan_options, require_absent
 from tfbench.cli._sweeping import make_sweep
@@ -13,8 +12,8 @@ if TYPE_CHECKING:
     from tfbench.errors import ExitCode
 
 
-@click.command(cls=GroupedCommand, short_help="Find out whether more devices help.")
-@click.argument("recipe", shell_complete=complete_recipe)
+@click.command("scale", cls=GroupedCommand, short_help="Find out whether more devices help.")
+@click.argument("recipe")
 @click.option(
     "--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 1,2,4; 1 is always measured."
 )
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--per-replica-batch-size", metavar="N", type=int, help="With --weak. [default: the recipe's batch]")
 @plan_options(seconds=5)
 @measures
-def command(
+def scale_command(
     recipe: str,
     replicas: str,
     modes: str,

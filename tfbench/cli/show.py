@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._options import (
     allow_code_option,
     format_option,
@@ -22,17 +21,15 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
 
 
-@click.command(short_help="Print a network layer by layer, or the settings of a run.")
-@click.argument("recipe", required=False, shell_complete=complete_recipe)
-@click.option(
-    "--effective", "run", metavar="RUN", shell_complete=complete_run, help="Print what was in effect in a run."
-)
+@click.command("show", short_help="Print a network layer by layer, or the settings of a run.")
+@click.argument("recipe", required=False)
+@click.option("--effective", "run", metavar="RUN", help="Print what was in effect in a run.")
 @set_option
 @allow_code_option
 @click.option("--toml", "as_toml", is_flag=True, help="Print the recipe with every default.")
 @store_option
 @format_option
-def command(
+def show_command(
     recipe: str | None,
     run: str | None,
     overrides: "dict[str, Any]",
@@ -89,7 +86,7 @@ def _show_effective(run: str, store: "Store", output_format: str) -> None:
     from tfbench.report.document import to_plain
     from tfbench.report.run.costs import energy_document, source_section
     from tfbench.report.run.effective import effective_section
-    from tfbench.runs.stored import read_stored
+    from tfbench.runs.run import read_stored
 
     result = read_stored(store, run).result
     values = list_effective(result)

@@ -1,17 +1,23 @@
-"""`tfbench sweep`: one recipe over several sizes, devices and strategies."""
+"""`tfbench sweep` and `crossover`: one recipe over several sizes, devices and strategies."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Measuring, measures
-from tfbench.cli._options import GroupedCommand, is_given, plan_options, require_absent, setup_options, stack
+from tfbench.cli._options import (
+    FILE,
+    GroupedCommand,
+    global_batch_size_option,
+    is_given,
+    plan_options,
+    require_absent,
+    setup_options,
+    stack,
+)
 from tfbench.cli._output import echo_json, exit_code, require_free
-from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
-from tfbench.cli._units import FILE
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
@@ -37,19 +43,17 @@ _cluster_options = stack(
 )
 
 
-@click.command(cls=GroupedCommand, short_help="Compare devices and strategies over several sizes.")
-@click.argument("recipe", required=False, shell_complete=complete_recipe)
+@click.command("sweep", cls=GroupedCommand, short_help="Compare devices and strategies over several sizes.")
+@click.argument("recipe", required=False)
 @setup_options()
-@click.option("--aa", is_flag=True, help="Run each setup against itself: what differs by chance alone?")
+@click.option("--aa", is_flag=True, help="Run one setup against itself: what differs by chance alone?")
 @plan_options(seconds=5)
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
 @click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about two minutes.")
-@click.option(
-    "--resume", metavar="ID", shell_complete=complete_sweep, help="Make the missing runs of a sweep, or @last."
-)
+@click.option("--resume", metavar="ID", help="Make the missing runs of a sweep, or @last.")
 @_cluster_options
 @measures
-def command(
+def sweep_command(
     recipe: str | None,
     seconds: float,
     full: bool,
@@ -110,7 +114,6 @@ def command(
     if resume:
         require_absent("--resume goes by the plan that there is", *_PLANNING, "plan_path")
         planned = reopen_sweep(measuring.store, resume, allows_code=measuring.allows_code)
-        warn_of_unreadable_lines(measuring.store, planned.plan.sweep_id)
         if ray and (planned.plan.time_budget_seconds is not None or planned.plan.refinement):
             option = "--refine" if planned.plan.refinement else "--time-budget"
             raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")
@@ -128,11 +131,57 @@ def command(
         if not planning["setups"]:
             raise click.UsageError("Missing option '--setup': what other machines have to compare is not known here.")
     request = measuring.make_request(recipe, steady_seconds=None if full else seconds)
-    plan = make_plan(request, measuring, **planning, names_machines=bool(ray or plan_path))
+    plan = make_plan(request, measuring, **planning)
     planned = new_sweep(measuring.store, plan)
     if plan_path and not dry_run:
         return _write_plan(planned, plan_path, measuring, replaces=replaces)
     return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
+
+
+@click.command("crossover", cls=GroupedCommand, short_help="Find the size from which one setup is faster than another.")
+@click.argument("recipe")
+@click.option("--between", nargs=2, metavar="SETUP SETUP", help="The two to compare; or give --setup twice.")
+@setup_options(refine=10)
+@plan_options(seconds=2, fewest=2)
+@global_batch_size_option
+@measures
+def crossover_command(
+    recipe: str,
+    between: tuple[str, str] | None,
+    setups: tuple[str, ...],
+    seconds: float,
+    dry_run: bool,
+    global_batch_size: int | None,
+    measuring: Measuring,
+    **planning: Any,
+) -> "ExitCode":
+    """Find the size from which on the second of two setups is faster than the first.
+
+    This is `tfbench sweep` with --refine: it measures a coarse grid over KEY=LOW..HIGH (or the values of KEY=A,B,C) in
+    rounds in which both setups take turns, then adds values where the faster setup changes, until neighbours are within
+    10 %. Of a list, every item is set. A value at which a run fails bounds the range. Ctrl-C keeps what is there;
+    `tfbench sweep --resume` goes on.
+
+    \b
+    tfbench crossover mnist_mlp --data synthetic \\
+        --vary training.global_batch_size=1..4096 \\
+        --between "default cpu:0" "mirrored cpu:0,cpu:1"
+    tfbench crossover mnist_mlp --data synthetic \\
+        --vary training.global_batch_size=8..2048 \\
+        --between "default cpu:0" "default cpu:0 backend=jax"
+    tfbench crossover mnist_mlp --vary model.hidden_units=16..8192 \\
+        --between "default gpu:0" "mirrored gpu" --repeats 5
+    """
+    from tfbench.sweeps.sweep import new_sweep
+
+    named = (*(between or ()), *setups)
+    if len(named) != 2:
+        raise click.UsageError("name the two setups to compare: --between SETUP SETUP, or --setup SETUP twice.")
+    request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
+    plan = make_plan(request, measuring, setups=named, **planning)
+    if len(plan.setups) < 2:  # also where one names the backend that both have
+        raise click.UsageError(f'both setups are "{plan.setups[0].label}". Name two.')
+    return make_sweep(new_sweep(measuring.store, plan), measuring, dry_run=dry_run, is_crossover=True)
 
 
 def _write_plan(planned: "Planned", path: Path, measuring: Measuring, *, replaces: bool) -> "ExitCode":

@@ -1,24 +1,20 @@
 """`tfbench ui`: look at the runs in MLflow."""
 
 import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._completion import complete_sweep
 from tfbench.cli._options import asked_uri_option, require_absent, store_option
 from tfbench.cli._output import echo_lines, waiting
-from tfbench.cli._store import make_tracker, warn_of_unreadable_lines
+from tfbench.cli._store import make_tracker
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
     from tfbench.tracking.mlflow_view import View
 
-_LOADED_RUNS = 100  # at a time, by MLflow's page
 
-
-@click.command(short_help="Look at the runs in MLflow.")
+@click.command("ui", short_help="Look at the runs in MLflow.")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="[default: the first free one from 5000 on]")
 @click.option(
     "--host",
@@ -27,10 +23,10 @@ _LOADED_RUNS = 100  # at a time, by MLflow's page
     help="Listen on this address; 0.0.0.0 lets other machines in, without a password.",
 )
 @click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
-@click.option("--sweep", metavar="ID", shell_complete=complete_sweep, help="Open the view of a sweep, or of @last.")
+@click.option("--sweep", metavar="ID", help="Open the view of a sweep, or of @last.")
 @asked_uri_option
 @store_option
-def command(
+def ui_command(
     port: int | None,
     host: str,
     experiment: str | None,
@@ -41,8 +37,7 @@ def command(
     """Look at the runs in MLflow: speed by network size and batch size.
 
     Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it. Of a sweep that is tracked
-    at another server, the view there is opened. Over ssh, without a screen, it prints the command by which your own
-    machine reaches it.
+    at another server, the view there is opened.
 
     \b
     tfbench ui
@@ -76,19 +71,13 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     from tfbench.wording import without_secrets
 
     plan, results = read_sweep(store, find_sweep(store, token))
-    warn_of_unreadable_lines(store, plan.sweep_id)
     with waiting("looking for its runs in MLflow"):
         shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:
         there = bring_it_there(store.root, elsewhere)
-        _say(f"Warning: {shown.num_missing} runs of it are not in MLflow; `{there}` brings them there.")
-    if shown.elsewhere:
-        _say(f"Warning: {shown.elsewhere} runs of it are tracked in another place than these.")
-    if shown.num_runs > _LOADED_RUNS:
-        more = f'MLflow loads {_LOADED_RUNS} at a time: "Load more" is below the list.'
-        _say(f"It has {shown.num_runs} runs. {more}")
+        _say(f"Warning: {shown.num_missing} runs of it are not there; `{there}` brings those that are tracked nowhere.")
     if elsewhere and not is_server(shown.tracking_uri):
         path = view.url("", shown.experiment_id)
         raise TrackingError(
@@ -109,7 +98,7 @@ def _serve(store: "Store", host: str, port: int | None, view: "View", experiment
             with waiting("waiting for MLflow"):
                 process = stack.enter_context(server.serve(store, port, host))
             click.echo(view.url(f"http://{server.public_name(host)}:{port}", experiment_id))
-            _say(*_describe_way(host, port), "Ctrl-C ends it.")
+            _say("Ctrl-C ends it.")
             process.wait()  # ends by itself only if something is wrong
             raise TrackingError("MLflow's server has ended. Its database may have been moved or removed; try again.")
     except KeyboardInterrupt:
@@ -118,25 +107,6 @@ def _serve(store: "Store", host: str, port: int | None, view: "View", experiment
 
 def _say(*lines: str) -> None:
     echo_lines(lines, err=True)
-
-
-def _describe_way(host: str, port: int) -> "Iterator[str]":
-    """Yields how another machine gets there, where it cannot without a word, and who else can."""
-    import getpass
-    import os
-    import socket
-
-    from tfbench.tracking import server
-
-    if not server.is_loopback(host):
-        yield "Whoever reaches this address can read and change the runs: MLflow asks for no password."
-    elif "SSH_CONNECTION" in os.environ and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
-        try:
-            user = f"{getpass.getuser()}@"
-        except (KeyError, OSError):  # one without a name
-            user = ""
-        yield "On your own machine, before the address is opened there:"
-        yield f"  ssh -N -L {port}:{host}:{port} {user}{socket.gethostname()}"
 
 
 def _find_experiment(store: "Store", name: str) -> str:

@@ -20,7 +20,7 @@ from tfbench.records.plain_files import open_at_once
 from tfbench.records.profile import Profile
 from tfbench.records.run import RunExit, RunRequest, RunResult, StepSpan
 from tfbench.schema import build, to_plain
-from tfbench.wording import command_line, count, store_of
+from tfbench.wording import count
 
 FORMAT_VERSION = 1
 FLUSH_SECONDS = 1.0  # spans are held back at most this long
@@ -271,10 +271,7 @@ def _require_request(path: Path, records: list[Record]) -> list[Record]:
 
 def damaged(path: Path, what: str) -> TrackingError:
     """Returns the error that says what is wrong with a journal of a store, and what to do about it."""
-    mend = command_line("recover", "--drop", path.stem, store=store_of(path))
-    return TrackingError(
-        f"{path}: {what.rstrip('.')}. `{mend}` moves the files of this run aside, which no other run needs."
-    )
+    return TrackingError(f"{path}: {what.rstrip('.')}. No other run needs this file: move it away to work without it.")
 
 
 def replay(records: Iterable[Record]) -> RunResult:

@@ -73,7 +73,6 @@ class Usage:
     swapped_pages: int  # of the whole machine, in and out
     major_page_faults: int  # of this process: it waited for the disk to bring memory back
     load_average: float | None  # one minute, at the end
-    clock_resolution_seconds: float  # smallest step that the clock was seen to make
     peak_memory_bytes: int  # largest resident sizes within that time, added up
     # Resident size of this process with libraries, devices and data, before its model was built; None: not recorded.
     memory_before_model_bytes: int | None = None

@@ -5,7 +5,6 @@ import dataclasses
 import os
 import re
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -116,23 +115,6 @@ class Store:
             for leftover in (*self._files_of(run_id), files_folder(path)):
                 self._remove(leftover)
         self._remove_empty_folders()
-
-    def drop(self, run_id: str) -> Path:
-        """Moves all that the store has of a run, but for MLflow's, into a folder of its own below `dropped`.
-
-        Raises:
-            OSError: The store cannot be written to.
-        """
-        paths = (*self._files_of(run_id), files_folder(self.journal_path(run_id)))
-        folder = self.root / "dropped"
-        folder.mkdir(exist_ok=True)
-        if not all(self.owns(path) for path in (*paths, folder / run_id)):
-            raise OSError(0, "a folder of it is a link that leads elsewhere")
-        target = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=folder))
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                path.rename(target / path.name)
-        return target
 
     def read_state(self, run_id: str) -> TrackingState | None:
         """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""

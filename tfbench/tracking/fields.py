@@ -43,7 +43,6 @@ _NO_PARAMS = (
     "reference",
     "sweep.",
 )
-REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no setup
 _STRATEGIES = ("default", "one_device", "mirrored")
 _JAX_STRATEGIES = ("mirrored", "model", "hybrid")
 _BACKEND_COLORS = {"jax": (8, 7), "torch": (6, 5)}  # on a CPU and on a GPU, as far as can be from TensorFlow's there

@@ -3,8 +3,7 @@
 import contextlib
 import dataclasses
 import functools
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking import database, fields, mlflow_sweep, mlflow_view
+from tfbench.tracking import database, fields, mlflow_sweep
 from tfbench.tracking.address import database_of, is_database_server, require_address
 from tfbench.tracking.mlflow_calls import explained, require_database_server, set_up_mlflow
 from tfbench.tracking.mlflow_view import OVERVIEW
@@ -144,46 +143,6 @@ class MlflowTracker:
             ended = milliseconds(end_of(result))
             self._connected().set_terminated(progress.run.run_id, status=result.status, end_time=ended)
             self._connected().log_artifacts(progress.run.run_id, str(files))
-
-    def log_report(
-        self,
-        name: str,
-        files: Mapping[str, bytes],
-        tags: Mapping[str, str],
-        *,
-        created: float,
-        params: Mapping[str, str] | None = None,
-    ) -> TrackedRun:
-        """Keeps a report as an MLflow run of its own; the older report of that name is replaced.
-
-        Args:
-            name: Of the run; letters, digits and "_.-".
-            files: report.html and plots, by name.
-            tags: What it is of, besides "tfbench.report".
-            created: When it was made, seconds since 1970.
-            params: What it is of, in the columns of runs.
-        """
-        more = sum(map(len, files.values())) / _BYTES_PER_SECOND
-        own = {"tfbench.report": "true", "mlflow.source.name": "tfbench", fields.COLOR_TAG: fields.REPORT_COLOR}
-        marked, at = {**tags, **own}, milliseconds(created)
-        known = f"attributes.run_name = '{name}' AND tags.`tfbench.report` = 'true'"
-        with self._asking("The report itself is written; `tfbench report` tries again.", more):
-            client, experiment_id = self._connected(), self._resolve_experiment()
-
-            def find() -> "Run | None":
-                return next(iter(client.search_runs([experiment_id], known, max_results=1)), None)
-
-            run = find() or create_run(client, find, experiment_id, at, marked, name)
-            run_id = run.info.run_id
-            note = mlflow_view.report_note(experiment_id, run_id, files)
-            new = {key: value for key, value in (params or {}).items() if key not in run.data.params}
-            log_whole(self._connected(), run_id, params=new, tags={**marked, "mlflow.note.content": note})
-            with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
-                for file_name, content in files.items():
-                    (Path(folder) / file_name).write_bytes(content)
-                client.log_artifacts(run_id, folder)
-            client.set_terminated(run_id, status="FINISHED", end_time=at)
-            return TrackedRun(tracking_uri=without_secrets(self._uri), experiment_id=experiment_id, run_id=str(run_id))
 
     def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
         """Writes the view of a sweep into the experiment, and what is known since all of its runs are made.

@@ -9,9 +9,8 @@ import dataclasses
 import json
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 MAX_TAG_CHARACTERS = 20_000  # of an experiment
 MADE_AT = 1_767_225_600_000  # 2026-01-01, ms: constant, so that two processes write the same tag
@@ -24,7 +23,7 @@ AXES = {
     BATCH_SIZE: ("global_batch_size", math.log2),
     LOG_SPEED: (SPEED, math.log10),
 }
-RESULT_TAG = "tfbench.result"  # what came out, in words, of a run, a setup of a sweep or a report
+RESULT_TAG = "tfbench.result"  # what came out, in words, of a run or of a setup of a sweep
 
 Chart = dict[str, Any]
 
@@ -112,14 +111,6 @@ class View:
         return [(wide, self.wide_charts), (rest, self.charts)]
 
 
-def report_note(experiment_id: str, run_id: str, names: Iterable[str]) -> str:
-    """Returns the description of a report's run: a link to it, and its plots."""
-    page = f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/report.html?workflowType=machine_learning"
-    plots = [name for name in names if name.endswith(".png")]
-    images = [f"![{name}](get-artifact?path={quote(name)}&run_uuid={run_id})" for name in plots]
-    return "\n\n".join([f"[Open the report]({page})", *images])
-
-
 def metric_axis(name: str) -> dict[str, str]:
     """Returns an axis of a scatter or contour chart that shows a metric."""
     return {"key": name, "type": "METRIC"}
@@ -186,7 +177,7 @@ OVERVIEW = View(
         "tags.`tfbench.data`",
         "tags.`tfbench.hardware`",
     ),
-    search="tags.`tfbench.run_id` LIKE '%'",  # neither setups of sweeps nor reports, which have none of this
+    search="tags.`tfbench.run_id` LIKE '%'",  # not setups of sweeps, which have none of this
     charts=(
         scatter(metric_axis(NUM_PARAMETERS), metric_axis(LOG_SPEED)),
         scatter(metric_axis(BATCH_SIZE), metric_axis(LOG_SPEED)),

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import ipaddress
 import socket
 import sqlite3
 import subprocess
@@ -56,11 +55,6 @@ def choose_port(wanted: int | None, host: str = HOST) -> int:
     raise TrackingError(
         f"ports {DEFAULT_PORT} to {DEFAULT_PORT + TRIED_PORTS - 1} of {host} are all in use. Use --port."
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Says whether nobody but this machine reaches what listens on an address, or name, of it."""
-    return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
 
 
 def public_name(host: str) -> str:

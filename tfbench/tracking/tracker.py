@@ -120,21 +120,6 @@ class Tracker:
         shown: TrackedSweep = self._ask("show_sweep", plan, figures)
         return shown
 
-    def log_report(
-        self,
-        name: str,
-        files: Mapping[str, bytes],
-        tags: Mapping[str, str],
-        *,
-        created: float,
-        params: Mapping[str, str],
-    ) -> TrackedRun:
-        """Keeps a report as an MLflow run of its own; arguments as of `MlflowTracker.log_report`."""
-        while self._child and self._child.pending:  # it reads nothing meanwhile, and this may be large
-            self._take_in(_POLL_SECONDS)
-        tracked: TrackedRun = self._ask("log_report", name, files, tags, created=created, params=params)
-        return tracked
-
     def begin(self, method: str, *arguments: Any, **named: Any) -> "Future[Any]":
         """Asks for one of the above, or to "follow" the journal of a run under way, and waits for no answer."""
         answer = Future[Any]()

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from typing import Any
 
 from tfbench import backends
-from tfbench.analysis.run.training_warnings import OWN_CALL, OWN_STEP
 from tfbench.datasets.sources.splits import Split, Splits, count_steps_per_epoch, list_arrays, map_arrays
 from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.models.structure import foreign_model
@@ -158,8 +157,8 @@ def summarize_model(model: Any, digest: str) -> ModelSummary:
     }
     has_own_step = foreign_model.has_own_step(model)
     if has_own_step or not outputs:  # may pass through its layers as often, and as it likes
-        code = OWN_STEP if has_own_step else OWN_CALL
-        return ModelSummary(**known, uncounted_layers=(f"{model.name} ({type(model).__name__}{code}",))
+        code = ".train_step" if has_own_step else ".call"
+        return ModelSummary(**known, uncounted_layers=(f"{model.name} ({type(model).__name__}{code})",))
     counted = flops.count_model(model)
     return ModelSummary(
         **known,

@@ -10,7 +10,6 @@ import keras
 from tfbench.errors import RecipeError, did_you_mean
 from tfbench.recipe.optimizers import (
     CLIPPING,
-    AdamWConfig,
     KerasArguments,
     KerasConfig,
     OptimizerConfig,
@@ -50,8 +49,6 @@ def build_optimizer(config: OptimizerConfig, model: keras.Model, *, total_steps:
     if isinstance(config, SgdConfig) and (config.groups or config.schedule or config.weight_decay):
         groups = _assign_groups(config, model.trainable_variables)
         return GroupedSgd(groups, total_steps=total_steps, **values)
-    if isinstance(config, AdamWConfig):
-        values["weight_decay"] = config.weight_decay
     name: str = config.name
     if isinstance(config, KerasConfig):
         name, values = config.class_name, values | config.arguments

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tfbench import backends
 from tfbench.backends.peak import measure_bandwidth, measure_peak
-from tfbench.backends.profiling import Call
-from tfbench.backends.trace import apportion, sum_up
+from tfbench.backends.profiling import Call, apportion, sum_up
 from tfbench.records.journal import Journal, files_folder, plain_fields
 from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck, ProfileRound, TracedCall
 from tfbench.records.run import RunRequest

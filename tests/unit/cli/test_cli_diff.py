@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.shell_completion import ShellComplete
 
 from journals import build_sized_result, write_journal
-from tfbench.cli import cli
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -41,9 +39,3 @@ def test_show_prints_what_was_in_effect_as_json(tfbench: Cli) -> None:
     found = {name: settings[name]["effective"] for name in ("devices", "compiler")}
     assert found == {"devices": ["cpu:0"], "compiler": "graph"}
     assert not any(settings[name]["differs"] for name in found)
-
-
-@pytest.mark.parametrize("arguments", [["diff"], ["diff", FIRST], ["show", "--effective"]])
-def test_runs_are_completed_by_the_shell(arguments: list[str]) -> None:
-    completer = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
-    assert [item.value for item in completer.get_completions(arguments, "")] == ["@last", SECOND, FIRST]

@@ -68,7 +68,7 @@ def test_json_and_python_have_the_same(tfbench: Cli, store: Store) -> None:
 
 
 def test_the_report_has_a_section_of_machines(tfbench: Cli, store: Store) -> None:
-    done = tfbench("report", "--all", "-o", "report.html", "--no-mlflow")
+    done = tfbench("report", "--all", "-o", "report.html")
     assert done.exit_code == 0, done.stderr
     text = Path("report.html").read_text()
     assert "<h2>Machines</h2>" in text and "0.36 USD" in text

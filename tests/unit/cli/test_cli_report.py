@@ -1,7 +1,7 @@
 """`tfbench report`: what it takes, what it writes and what it refuses to."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,38 +10,16 @@ import pytest
 from builders import build_environment
 from journals import build_sized_result, write_journal
 from sweeps import TWO_SETUPS, build_plan, write_sweep
-from tfbench.analysis.run.curves import RunCurves
-from tfbench.cli import report
-from tfbench.errors import TrackingError
-from tfbench.records.run import TrackedRun
+from tfbench.analysis.run.cost import RunCurves
 from tfbench.records.sweep import PlannedRun
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
-from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import report_contents
 from tfbench.sweeps.comparison import compare_stored, compare_sweep
 from tfbench.sweeps.report_contents import gather_contents
 
 Cli = Callable[..., Any]
 PLOTS = ["samples_per_second.png", "speedup.png", "breakdown.png", "processed_samples.png"]
-
-
-class Tracker:
-    """Keeps the reports that it is given."""
-
-    def __init__(self) -> None:
-        self.logged: list[tuple[str, str, dict[str, str]]] = []
-        self.addresses: list[tuple[str, str]] = []
-        self.error: TrackingError | None = None
-
-    def begin(self, method: str) -> None:
-        assert method == "prepare"
-
-    def log_report(self, name: str, files: Mapping[str, bytes], tags: Mapping[str, str], **rest: Any) -> TrackedRun:
-        if self.error:
-            raise self.error
-        self.logged.append((name, files["report.html"].decode(), dict(tags)))
-        return TrackedRun(tracking_uri="sqlite:///x", experiment_id="1", run_id="f00")
 
 
 def speed_of(planned: PlannedRun) -> float | str:
@@ -57,20 +35,6 @@ def store(in_tmp_path: Path) -> Store:
     store = Store(Path("mlruns"))
     write_sweep(store, build_plan(sweep_id="5eed", argv=("sweep", "test.toml", "--repeats", "2")), speed_of)
     return store
-
-
-@pytest.fixture
-def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Tracker:
-    """Stands in for MLflow, whose database is there."""
-    tracker = Tracker()
-    store.database.touch()
-
-    def make_tracker(uri: str, experiment: str, store: Store, named: str | None) -> Tracker:
-        tracker.addresses.append((uri, experiment))
-        return tracker
-
-    monkeypatch.setattr(report, "make_tracker", make_tracker)
-    return tracker
 
 
 @pytest.fixture
@@ -91,7 +55,6 @@ def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> N
     assert text.count("<svg ") == len(names)
     assert "out of memory: it took 9 GiB" in text
     assert "tfbench sweep test.toml --repeats 2\ntfbench report --sweep @last<" in text
-    assert "MLflow" not in done.stdout  # the store has no database
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -102,49 +65,6 @@ def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: S
     assert tfbench(*arguments).exit_code == 2
     assert tfbench(*arguments, "--force").exit_code == 0
     assert Path("r.html").read_text().startswith("<!DOCTYPE html>")
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_report_is_kept_in_mlflow_beside_the_runs(tfbench: Cli, store: Store, tracker: Tracker) -> None:
-    done = tfbench("report", "--sweep", "@last")
-    assert done.stdout.splitlines()[-2:] == [
-        "MLflow: run report-5eed (f00), file report.html.",
-        "`tfbench ui --sweep 5eed` shows it among the runs of the sweep.",
-    ]
-    ((name, text, tags),) = tracker.logged
-    assert (name, tags["tfbench.sweep"], tags["tfbench.round"]) == ("report-5eed", "5eed", "all")
-    assert text == Path("tfbench-report.html").read_text()
-    assert tracker.addresses == [(store.tracking_uri, "tfbench")]
-    tfbench("report", "--sweep", "@last", "--no-mlflow")
-    assert len(tracker.logged) == 1
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_reports_of_the_same_runs_have_the_same_name(tfbench: Cli, store: Store, tracker: Tracker) -> None:
-    first, second = store.run_ids()[:2]
-    for runs in ((first, second), (second, first), (first,)):
-        assert tfbench("report", *runs).exit_code == 0
-    names = [name for name, _, _ in tracker.logged]
-    assert names[0] == names[1] != names[2]
-    assert not any("tfbench.sweep" in tags for _, _, tags in tracker.logged)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_server_gets_the_report_only_if_it_is_told_to(tfbench: Cli, store: Store, tracker: Tracker) -> None:
-    newest = store.run_ids()[-1]
-    store.write_state(newest, TrackingState(tracking_uri="http://127.0.0.1:9", experiment="mine"))
-    tfbench("report", "--sweep", "@last")
-    assert tracker.logged == []
-    tfbench("report", "--sweep", "@last", "--mlflow")
-    assert tracker.addresses == [("http://127.0.0.1:9", "mine")]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_trouble_with_mlflow_is_a_warning(tfbench: Cli, store: Store, tracker: Tracker) -> None:
-    tracker.error = TrackingError("MLflow at x: is down.")
-    done = tfbench("report", "--sweep", "@last")
-    assert (done.exit_code, done.stderr) == (0, "Warning: the report is not in MLflow: MLflow at x: is down.\n")
-    assert Path("tfbench-report.html").exists()
 
 
 @pytest.mark.usefixtures("undrawn")

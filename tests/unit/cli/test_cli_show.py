@@ -7,11 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.shell_completion import ShellComplete
-
-from sweeps import build_plan, write_sweep
-from tfbench.cli import cli
-from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
 Child = Callable[..., list[dict[str, Any]]]
@@ -99,17 +94,3 @@ def test_show_builds_the_network_in_a_process_whose_chatter_is_kept_from_the_use
     shown = json.loads(done.stdout)
     assert shown.items() >= SUMS.items()
     assert [row["name"] for row in shown["layers"]] == ["data", "labels", "dense", "dense_1", "probs"]
-
-
-def test_the_shell_completes_recipes_sweeps_choices_and_options() -> None:
-    completer = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
-
-    def complete(*words: str) -> list[str]:
-        return [item.value for item in completer.get_completions(list(words[:-1]), words[-1])]
-
-    assert "cifar10_convnet" in complete("show", "cifar10_c")
-    assert complete("show", "mnist_mlp", "--t") == ["--toml"]
-    assert complete("run", "mnist_mlp", "--strategy", "mi") == ["mirrored"]
-    write_sweep(Store(Path("mlruns")), build_plan(num_rounds=1), lambda planned: 1000.0)
-    assert complete("compare", "--sweep", "") == ["@last", build_plan().sweep_id]
-    assert complete("sweep", "--resume", "@") == ["@last"]

@@ -21,7 +21,7 @@ from builders import build_environment, build_recipe, build_request
 from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.cli._streams import CleanStream
+from tfbench.cli._output import CleanStream
 from tfbench.errors import TrackingError
 from tfbench.records.machine import Environment
 from tfbench.records.run import RunExit, RunResult
@@ -164,7 +164,7 @@ def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
         write_journal(store, build_evil_result(index))
     plan = build_plan(recipe_name=f"re{EVIL}", variations=(Variation(key="model.name", values=("mine:f", "other:f")),))
     write_sweep(store, plan, lambda planned: f"reason{EVIL}" if planned.setting else 1000.0)
-    (record,) = (store.root / "sweeps").glob("*.jsonl")
+    (record,) = (store.root / "sweeps").glob("*.json")
     planted = {"mine:f": f"mlp{EVIL}", "other:f": f"=1+1|{EVIL}"}
     text = record.read_text()
     for value, evil in planted.items():

@@ -10,7 +10,7 @@ import pynvml
 import pytest
 
 from fake_power import ANSWERS, Card, Clock, FakeNvml, RaplTree, install_nvml
-from tfbench.analysis.run.machine_warnings import CLOCK_REASONS
+from tfbench.analysis.run.speed_warnings import CLOCK_REASONS
 from tfbench.machine.energy import EnergyMeter, addresses_in_use, find_energy_sources, open_zones
 from tfbench.machine.gpus import WatchedGpu
 from tfbench.records.energy import GpuState

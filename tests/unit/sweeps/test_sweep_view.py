@@ -13,7 +13,6 @@ from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.store.tracking_state import TrackingState
-from tfbench.sweeps import show_in_mlflow
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.show_in_mlflow import ShownSweep, find_shown_sweep, show_sweep, try_to_show
 from tfbench.tracking.tracker import SweepFigures, TrackedSweep
@@ -53,40 +52,25 @@ def store(in_tmp_path: Path) -> Store:
     return store
 
 
-def track(store: Store, uri: str | None = None, experiment: str = "tfbench", *, num: int = 7) -> list[str]:
-    """Notes that the first runs of the store are tracked somewhere; returns their ids."""
-    run_ids = store.run_ids()[:num]
-    for run_id in run_ids:
+def track(store: Store, uri: str | None = None, experiment: str = "tfbench", *, num: int = 7) -> None:
+    """Notes that the first runs of the store are tracked somewhere."""
+    for run_id in store.run_ids()[:num]:
         store.write_state(run_id, TrackingState(tracking_uri=uri or store.tracking_uri, experiment=experiment))
-    return run_ids
-
-
-def find(store: Store, tracker: Tracker) -> ShownSweep:
-    return find_shown_sweep(store, *read_sweep(store, "abc"), tracker.at)
 
 
 def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> None:
     track(store, "http://bench:5000", "other")
-    run_ids = track(store, num=2)
+    track(store, num=2)
     tracker = Tracker(*store.run_ids()[2:6])
-    shown = find(store, tracker)
+    shown = find_shown_sweep(store, *read_sweep(store, "abc"), tracker.at)
     assert tracker.addresses == [("http://bench:5000", "other")]
     assert len(tracker.figures.curves) == 2
     assert shown == ShownSweep(
         tracking_uri="http://bench:5000",
         experiment="other",
         experiment_id="7",
-        num_runs=4,
-        num_missing=1,
-        elsewhere=len(run_ids),
+        num_missing=3,
     )
-
-
-def test_a_run_that_is_shown_although_it_is_tracked_elsewhere_is_not_missed(store: Store) -> None:
-    track(store)
-    track(store, "http://bench:5000", num=2)
-    shown = find(store, Tracker(*store.run_ids()[1:]))  # two of them at the server, one of these here, too
-    assert (shown.num_runs, shown.num_missing, shown.elsewhere) == (6, 0, 1)
 
 
 def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> None:
@@ -95,7 +79,7 @@ def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> 
         if is_tracked:
             track(store)
         with pytest.raises(TrackingError, match=expected):
-            find(store, Tracker())
+            find_shown_sweep(store, *read_sweep(store, "abc"), Tracker().at)
     with pytest.raises(TrackingError, match=r"none of its runs is stored. `tfbench sweep --resume abc` makes those"):
         find_shown_sweep(
             store, build_plan(), {0: PlannedRunResult(number=0, outcome="REJECTED", reason="x")}, Tracker().at
@@ -110,8 +94,7 @@ def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Tracker:
     return tracker
 
 
-@pytest.mark.usefixtures("tracker")
-def test_the_page_of_a_sweep_at_another_server_is_there(tfbench: Cli, store: Store) -> None:
+def test_the_page_of_a_sweep_at_another_server_is_there(tfbench: Cli, store: Store, tracker: Tracker) -> None:
     track(store, "https://ann:secret@bench:5000/", "mine")
     done = tfbench("ui", "--sweep", "@last")
     url = (
@@ -120,6 +103,8 @@ def test_the_page_of_a_sweep_at_another_server_is_there(tfbench: Cli, store: Sto
     )
     assert (done.exit_code, done.stdout) == (0, f"{url}\n")
     assert done.stderr == "The sweep is tracked at https://ann:***@bench:5000/: nothing is started here.\n"
+    tracker.run_ids = frozenset(store.run_ids()[:4])
+    assert "Warning: 3 runs of it are not there;" in tfbench("ui", "--sweep", "@last").stderr
 
 
 @pytest.mark.usefixtures("tracker")
@@ -133,21 +118,6 @@ def test_a_sweep_in_another_database_names_the_command_that_serves_it(tfbench: C
         "/#/experiments/7/runs?viewStateShareKey=tfbench-sweep-abc&compareRunsMode=CHART&workflowType=machine_learning "
         "there.\n"
     )
-
-
-def test_runs_that_are_not_shown_are_said(
-    tfbench: Cli, store: Store, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown = ShownSweep(
-        tracking_uri="http://bench", experiment="x", experiment_id="7", num_runs=120, num_missing=3, elsewhere=2
-    )
-    monkeypatch.setattr(show_in_mlflow, "find_shown_sweep", lambda *rest: shown)
-    lines = tfbench("ui", "--sweep", "abc").stderr.splitlines()
-    assert lines[:3] == [
-        "Warning: 3 runs of it are not in MLflow; `tfbench recover --tracking-uri http://bench` brings them there.",
-        "Warning: 2 runs of it are tracked in another place than these.",
-        'It has 120 runs. MLflow loads 100 at a time: "Load more" is below the list.',
-    ]
 
 
 def test_why_a_view_cannot_be_written_is_said(store: Store) -> None:

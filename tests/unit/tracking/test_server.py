@@ -21,11 +21,6 @@ def test_a_port_that_is_not_this_users_is_no_port_in_use(monkeypatch: pytest.Mon
         server.choose_port(80)
 
 
-@pytest.mark.parametrize(("host", "expected"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)])
-def test_only_this_machine_reaches_a_loopback_address(host: str, expected: bool) -> None:
-    assert server.is_loopback(host) is expected
-
-
 def test_a_machine_is_asked_for_by_its_names_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server.socket, "gethostname", lambda: "BENCH-1")
     assert {"bench-1", "localhost", "127.0.0.1"} <= set(server._own_names("0.0.0.0"))

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.machines import version_warnings
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.spread import merge_warnings
-from tfbench.analysis.comparison.verdict import find_caveats, find_next_command
+from tfbench.analysis.comparison.verdict import find_caveats
+from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.report.comparison.comparison import comparison_tables
 from tfbench.report.comparison.machines import machines_section
 from tfbench.report.comparison.references import reference_section
@@ -19,13 +19,7 @@ NO_VERDICT = "Nothing is compared: there is one setup, or none with a speed."
 _MAX_WARNINGS = 4  # kinds of them on a screen, those that most runs have
 
 
-def comparison_sections(
-    comparison: Comparison,
-    verdict: Sequence[str],
-    of: Sequence[Comparison] | None = None,
-    *,
-    is_full: bool = True,
-) -> list[Section]:
+def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_full: bool = True) -> list[Section]:
     """Returns the verdict, the table, what was published, and what speaks against the speeds.
 
     The table has a row a number of devices, if it is that in which the setups differ.
@@ -33,12 +27,10 @@ def comparison_sections(
     Args:
         comparison: What is shown.
         verdict: Its sentences, the most important first.
-        of: Comparisons whose signs the legend explains; none: it stands elsewhere. None: this one's.
         is_full: Whether to list every published result and warning.
     """
-    entries = [entry for one in of or [comparison] for row in one.rows for entry in row.entries.values()]
-    has_signs = of != () and any(entry.speedup or entry.interval for entry in entries)
-    signs = (legend(of or [comparison]),) if has_signs else ()
+    entries = [entry for row in comparison.rows for entry in row.entries.values()]
+    signs = (legend(comparison),) if any(entry.speedup or entry.interval for entry in entries) else ()
     scaling, published = find_scaling(comparison), reference_section(comparison, is_full=is_full)
     sections = [Section("Verdict", tuple(f"- {one}" for one in verdict) or (NO_VERDICT,))]
     caveats = tuple(f"i {one}" for one in find_caveats(comparison))
@@ -54,6 +46,4 @@ def comparison_sections(
         told.append(
             f"and {count(len(found) - _MAX_WARNINGS, 'more kind')} of warning, in fewer runs: see `tfbench report`"
         )
-    sections += [warnings_section(told)] if told else []
-    command = find_next_command(comparison)
-    return [*sections, *([Section("", ("To see where the time goes:",), code=f"  {command}")] if command else [])]
+    return [*sections, *([warnings_section(told)] if told else [])]

@@ -1,10 +1,8 @@
 """Speeds and speed-ups in words and figures, the same wherever they are shown."""
 
-from collections.abc import Iterable
-
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.intervals import Interval
-from tfbench.analysis.comparison.speedup import Speedup, describe_ratio
+from tfbench.analysis.comparison.judging import Speedup, describe_ratio
 from tfbench.records.sweep import BATCH_KEY
 from tfbench.report.formats import format_speed
 from tfbench.wording import format_share
@@ -23,9 +21,9 @@ _USELESS = 1.0  # half of an interval's width over its center, beyond which it b
 _OUTCOMES = {"MISSING": "not measured", "REJECTED": "rejected", "SKIPPED": "failed"}
 
 
-def legend(comparisons: Iterable[Comparison]) -> str:
-    """Returns what the signs mean that occur in the tables of comparisons, and what their figures are."""
-    entries = [entry for one in comparisons for row in one.rows for entry in row.entries.values()]
+def legend(comparison: Comparison) -> str:
+    """Returns what the signs mean that occur in the table of a comparison, and what its figures are."""
+    entries = [entry for row in comparison.rows for entry in row.entries.values()]
     marks = {mark(entry.speedup) for entry in entries if entry.speedup}
     told = ", ".join(f"{sign} {meaning}" for sign, meaning in _MEANINGS.items() if sign in marks)
     return f"{told}{'. ' if told else ''}Geometric mean of runs ± 95 % interval."

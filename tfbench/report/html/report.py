@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 
 from tfbench import __version__
+from tfbench.analysis.comparison.brief import setup_of
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
-from tfbench.analysis.comparison.hosts import setup_of
 from tfbench.analysis.comparison.machines import version_warnings
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.spread import merge_warnings
+from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.metrics import BREAKDOWN_ENTRIES
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.machine import Environment
@@ -83,7 +83,7 @@ def report_sections(contents: ReportContents) -> list[Section]:
     verdict, table, *others = comparison_sections(comparison, contents.verdict)
     sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
     if find_scaling(comparison):  # which has no row for each setting
-        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend([comparison])]),)))
+        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend(comparison)]),)))
     plots = tuple(plot for plot in contents.plots if plot.name != _BREAKDOWN)
     sections += [Section("Plots", plots=plots), *(one for one in others if one.title != "Warnings")]
     sections += [_warnings(comparison), _failures(comparison), _breakdown(contents), *_environment(contents)]

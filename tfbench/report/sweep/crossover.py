@@ -5,10 +5,10 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, value_of
-from tfbench.analysis.comparison.names import name_setups
-from tfbench.analysis.comparison.spread import merge_warnings
+from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.comparison.comparison import comparison_table
 from tfbench.report.comparison.speeds import legend
@@ -46,7 +46,7 @@ def crossover_sentences(found: Crossover) -> list[str]:
 def crossover_lines(found: Crossover, comparison: Comparison, width: int) -> list[str]:
     """Returns the sentences, a row for each value that was measured, and what speaks against the speeds."""
     rows = sorted(comparison.rows, key=lambda row: value_of(row.setting[found.key]))
-    table = comparison_table(dataclasses.replace(comparison, rows=tuple(rows)), [legend([comparison])])
+    table = comparison_table(dataclasses.replace(comparison, rows=tuple(rows)), [legend(comparison)])
     warnings = merge_warnings([run.speed_warnings for run in comparison.runs])
     answer = Section("", tuple(crossover_sentences(found)))
     return text([answer, Section("", tables=(table,)), *([warnings_section(warnings)] if warnings else [])], width)

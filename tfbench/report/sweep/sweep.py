@@ -1,6 +1,6 @@
 """What `tfbench sweep` shows: its plan, its progress, how it ended."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.verdict import find_verdict
@@ -102,15 +102,10 @@ def run_label(plan: SweepPlan, setting: int, setup: int, round_number: int) -> s
     return ", ".join(part for part in parts if part)
 
 
-def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | None = None) -> list[str]:
+def result_lines(comparison: Comparison, width: int) -> list[str]:
     """Returns the verdict, the table, what speaks against the speeds, and what was published.
 
     Where runs are of several machines, what their setups cost stands below the table.
-
-    Args:
-        comparison: What is shown.
-        width: Characters of a line.
-        of: Comparisons whose signs the legend explains; none: it stands elsewhere. None: this one's.
     """
-    sections = comparison_sections(comparison, find_verdict(comparison), of, is_full=False)
+    sections = comparison_sections(comparison, find_verdict(comparison), is_full=False)
     return ["", *text(sections, width)]
