@@ -40,7 +40,7 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
     from tfbench.backends.tensorflow.step_calls import iterate
     from tfbench.recipe import files
     from tfbench.recipe.sections import DistributionConfig
-    from tfbench.worker.prepared import load_data
+    from tfbench.worker.data import load_data
 
     overrides = {"dataset.data": "synthetic", "training.global_batch_size": batch}
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)

@@ -55,7 +55,7 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
     from tfbench.recipe import files
     from tfbench.worker.breakdown import Breakdown
     from tfbench.worker.compiled_model import build_compiled_model
-    from tfbench.worker.prepared import load_data
+    from tfbench.worker.data import load_data
     from tfbench.worker.recorder import FitReadings, build_callbacks
     from tfbench.worker.span_clock import SpanClock
 

@@ -58,7 +58,7 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.recipe import files
     from tfbench.worker.compiled_model import build_compiled_model
-    from tfbench.worker.prepared import load_data
+    from tfbench.worker.data import load_data
     from tfbench.worker.process_settings import set_process_wide
 
     overrides = {"dataset.data": "synthetic", "distribution.devices": [DEVICE], "training.backend": backend_name}

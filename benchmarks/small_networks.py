@@ -92,7 +92,7 @@ def serve(setup: str) -> None:
 
     from tfbench.recipe import files
     from tfbench.worker.compiled_model import build_compiled_model
-    from tfbench.worker.prepared import load_data
+    from tfbench.worker.data import load_data
 
     for line in sys.stdin:
         case = Case(*json.loads(line))

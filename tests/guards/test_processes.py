@@ -10,6 +10,7 @@ PACKAGE = Path(tfbench.__file__).parent
 STARTERS = {
     "children.py": "every process of Python",
     "environment.py": "git, asked so that it runs nothing that the tree names",
+    "ranks.py": "Slurm, asked which nodes its list names",
 }
 STARTS = re.compile(
     r"subprocess\.(run|Popen|call|check_call|check_output|getoutput|getstatusoutput)"

@@ -54,7 +54,7 @@ def _build(device: str, strategy: str, **training: Any) -> tuple[Any, Any, Any, 
     recipe = _load(device, **{"distribution.strategy": strategy}, **batch, **chosen)
     resolved = _start(recipe)
     from tfbench.worker.compiled_model import build_compiled_model
-    from tfbench.worker.prepared import load_data
+    from tfbench.worker.data import load_data
 
     splits = load_data(recipe.dataset, None, seed=0)
     with resolved.scope():

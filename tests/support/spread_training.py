@@ -20,7 +20,7 @@ from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import Recipe
 from tfbench.schema import to_plain
-from tfbench.worker import checkpoints, prepared
+from tfbench.worker import checkpoints, data
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.process_settings import import_keras, set_process_wide
 
@@ -120,7 +120,7 @@ def main() -> None:
     import_keras(first)
     set_process_wide(first)
     backends.current().resolve(first.distribution, first.training)  # four devices, for all that follow
-    splits = prepared.load_data(first.dataset, None, seed=0)
+    splits = data.load_data(first.dataset, None, seed=0)
 
     def train(spread: str, optimizer: str, **values: Any) -> Training:
         training = Training(load(spread, optimizer, **values), splits)

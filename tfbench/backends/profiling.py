@@ -80,11 +80,6 @@ class StepCalls:
         self.model, self.batches, self.calls = model, batches, list(walk(model))
 
     @property
-    def num_layers(self) -> int:
-        """Uses of a layer."""
-        return len(self.calls)
-
-    @property
     def why_not_apart(self) -> str:
         """Why its layers cannot be told apart; "": they can."""
         raise NotImplementedError

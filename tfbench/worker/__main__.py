@@ -60,7 +60,7 @@ def _run(record: dict[str, Any], journal: Journal, breakdown: Breakdown, start: 
         journal.append("worker", pid=os.getpid())
         request = read_request(record)
         if request.profile:
-            from tfbench.worker.profile.job import run_profile as measure
+            from tfbench.worker.profile import run_profile as measure
         else:
             from tfbench.worker.benchmark import run_benchmark as measure
         with backends.current().lost_workers_named():

@@ -11,9 +11,8 @@ from tfbench.records.energy import Moment
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.run import RunRequest
 from tfbench.worker.breakdown import Breakdown
+from tfbench.worker.checks import check_exchange, check_limits
 from tfbench.worker.evaluation import evaluate_trained, write_model_files
-from tfbench.worker.exchange_check import check_exchange
-from tfbench.worker.limit_checks import check_limits
 from tfbench.worker.prepared import Prepared, prepare
 from tfbench.worker.training import train
 

@@ -64,14 +64,10 @@ def _uniform(
 
 def _generator(seed: Any) -> np.random.Generator:
     """Returns what draws for one weight: as Keras, anew from a number, or on and on from a generator of seeds."""
-    state = [seed, 0] if isinstance(seed, int) else _as_integers(seed.next())
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(state)))
-
-
-def _as_integers(state: Any) -> list[int]:
     from keras import ops
 
-    return [int(value) for value in ops.convert_to_numpy(state).astype(np.uint32)]
+    state = [seed, 0] if isinstance(seed, int) else ops.convert_to_numpy(seed.next()).astype(np.uint32).tolist()
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(state)))
 
 
 def _finish(values: Array, dtype: Any) -> Array:

@@ -2,33 +2,33 @@
 
 import contextlib
 import dataclasses
+import json
 import os
+import platform
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench import backends
+from tfbench import __version__, backends
 from tfbench.backends import resident_samples
 from tfbench.backends.one_device import Placed
-from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
-from tfbench.errors import DeviceError, Notice, RecipeError
+from tfbench.errors import DeviceError, Notice, RecipeError, WorkersError
 from tfbench.machine.devices import read_system, with_unused_gpu
-from tfbench.machine.environment import find_framework_variables
+from tfbench.machine.environment import find_framework_variables, find_version
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
-from tfbench.recipe import conflicts, registry
+from tfbench.recipe import conflicts, tables
 from tfbench.recipe.backend_support import BACKEND_TITLES
-from tfbench.recipe.sections import DatasetConfig, TrainingConfig
+from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.placement import JOINING
-from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
-from tfbench.worker import checkpoints, network_data, user_code
+from tfbench.records.run import ModelSummary, RunRequest
+from tfbench.worker import checkpoints, data, user_code
 from tfbench.worker.breakdown import Breakdown
-from tfbench.worker.compiled_model import build_compiled_model
-from tfbench.worker.model_summary import require_apart, summarize_model
+from tfbench.worker.compiled_model import build_compiled_model, require_apart, summarize_model
 from tfbench.worker.process_settings import import_keras, set_process_wide
-from tfbench.worker.workers_agree import require_alike
 
 SHARED_MACHINE = (
     "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
@@ -139,10 +139,10 @@ def prepare(
 
     breakdown.switch("data")
     journal.append("stage", name="loading data")
-    if network_data.is_needed(recipe.dataset):
-        splits = network_data.make_splits(recipe.dataset, recipe.model, allows_code=request.allows_code)
+    if recipe.dataset.name == data.NETWORK:
+        splits = data.make_splits(recipe.dataset, recipe.model, allows_code=request.allows_code)
     else:
-        splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
+        splits = data.load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
     for note in splits.notes:
         journal.append("note", text=note)
     if training.data_on_device:
@@ -193,7 +193,7 @@ def prepare(
             ),
             settings=settings,
             environment=environment,
-            dataset=_summarize_data(recipe.dataset, splits),
+            dataset=data.summarize_data(recipe.dataset, splits),
             model=prepared.summary,
         ),
     )
@@ -207,18 +207,6 @@ def _shares_machine(request: RunRequest) -> bool:
     return count_other_workers(request.worker_rank.addresses[0] if request.worker_rank else request.run_id) > 0
 
 
-def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:
-    """Loads the real data set, or makes its synthetic stand-in."""
-    if registry.is_code(config.name):
-        return user_code.load_splits(config, data_dir, allows_code=allows_code)
-    module = registry.load("datasets", config.name)
-    options = module.Config(**config.options)
-    if config.data == "synthetic":
-        return synthetic.generate_splits(module.describe(options), seed=seed)
-    splits: Splits = module.load_splits(options, data_dir)
-    return splits
-
-
 @contextlib.contextmanager
 def _notices_recorded(journal: Journal) -> Iterator[None]:
     """Writes what is noticed while a model is built to the journal."""
@@ -230,13 +218,39 @@ def _notices_recorded(journal: Journal) -> Iterator[None]:
             journal.append("note", text=str(warning.message))
 
 
-def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
-    return DatasetSummary(
-        name=config.name,
-        source=splits.source,
-        synthetic=splits.synthetic,
-        train_samples=splits.train.num_samples,
-        validation_samples=splits.validation.num_samples,
-        cache=splits.cache,
-        digest=user_code.find_digest(config),
-    )
+def require_alike(request: RunRequest) -> int:
+    """Holds what this worker was asked for against what the others were, who do the same at this time.
+
+    Returns:
+        On how many machines they are.
+
+    Raises:
+        WorkersError: One was asked for something else, or has other versions.
+    """
+    own = _list_parts(request)
+    rows = backends.current().gather_figures([_digest(part) for part in (*own.values(), platform.node())])
+    for index, row in enumerate(rows):
+        differing = [name for name, first, other in zip(own, rows[0], row, strict=False) if first != other]
+        if differing:
+            backends.current().leave()  # all know it now; who ends first would end the others
+            raise WorkersError(
+                f"worker {index} has another {', '.join(differing)} than worker 0. Start the same command, with the "
+                "same versions, for each worker."
+            )
+    return len({row[-1] for row in rows})
+
+
+def _list_parts(request: RunRequest) -> dict[str, Any]:
+    """Returns what must be the same, by the names that differences are told by."""
+    backend = request.recipe.training.backend
+    recipe = tables.to_tables(request.recipe)
+    return {
+        **{f"[{name}] of the recipe": table for name, table in recipe.items()},
+        "--resume": request.resume.run_id if request.resume else "",
+        "version of tfbench": __version__,
+        **{f"version of {name}": find_version(name) or find_version(f"{name}-cpu") for name in ("keras", backend)},
+    }
+
+
+def _digest(part: Any) -> float:
+    return float(zlib.crc32(json.dumps(part, sort_keys=True).encode()))

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
+from tfbench import backends
 from tfbench.analysis.run.spans import epoch_samples_per_second
 from tfbench.metrics import LEARNING_METRICS
 from tfbench.records.run import EpochRecord
@@ -33,6 +36,7 @@ class FitReadings:
     batches_ahead: int = 0  # that are made ahead, at most, while none is taken
     validation: "Validation | None" = None  # that follows each epoch
     evaluate_training: Callable[[], Logs] | None = None  # of the training samples in inference mode; None: not wanted
+    resets_state: bool = False  # of recurrent layers that carry it, to zero as each epoch begins
     read_energy: Callable[[], None] | None = None  # as the steady part begins; None: there is none to read
     elapsed_before: float = 0.0  # seconds that a run which is gone on with had taken
     now: Callable[[], int] = time.perf_counter_ns  # a monotonic clock, in nanoseconds
@@ -95,7 +99,39 @@ class FitReadings:
             self.model.stop_training = True
 
 
-def build_callbacks(readings: FitReadings, *others: Any) -> Any:
+class CarriedState:
+    """The state that recurrent layers carry from batch to batch; evaluations start from zero, as Chainer's copy does.
+
+    Harmless for a model without one.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._kept: list[Any] = []
+        self._zeros: list[Any] = []  # made once: reading a state waits for its device
+
+    def reset(self) -> None:
+        """Sets it to zero."""
+        states = self._states()
+        self._zeros = self._zeros or [np.zeros_like(backends.current().to_numpy(state)) for state in states]
+        for state, zeros in zip(states, self._zeros, strict=True):
+            state.assign(zeros)
+
+    def set_aside(self) -> None:
+        """Keeps that of the training, and sets it to zero."""
+        self._kept = [backends.current().to_numpy(state) for state in self._states()]
+        self.reset()
+
+    def put_back(self) -> None:
+        """Sets it to what was kept."""
+        for state, values in zip(self._states(), self._kept, strict=True):
+            state.assign(values)
+
+    def _states(self) -> list[Any]:
+        return backends.current().carried_states(self._model)
+
+
+def build_callbacks(readings: FitReadings) -> Any:
     """Builds the callback list that `model.fit` is given.
 
     A list, not a callback: Keras's own list turns the logs into numbers after every batch, for which it waits for the
@@ -104,9 +140,10 @@ def build_callbacks(readings: FitReadings, *others: Any) -> Any:
 
     Args:
         readings: Told of every execution and epoch.
-        others: Keras callbacks that do something where epochs and validations begin and end.
     """
     import keras
+
+    state = CarriedState(readings.model)
 
     class TimedCallbackList(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
         """Tells the readings of every step, and leaves all else to Keras; here, since it is one of Keras's classes."""
@@ -117,10 +154,20 @@ def build_callbacks(readings: FitReadings, *others: Any) -> Any:
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             super().on_epoch_begin(epoch, logs)
+            if readings.resets_state:
+                state.reset()
             readings.clock.begin_epoch(epoch + 1)
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             readings.end_steps(batch)
+
+        def on_test_begin(self, logs: Any = None) -> None:
+            super().on_test_begin(logs)
+            state.set_aside()
+
+        def on_test_end(self, logs: Any = None) -> None:
+            super().on_test_end(logs)
+            state.put_back()
 
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
             if readings.validation:
@@ -132,7 +179,7 @@ def build_callbacks(readings: FitReadings, *others: Any) -> Any:
             super().on_epoch_end(epoch, values)
 
     steps = readings.steps_per_epoch
-    return TimedCallbackList(list(others), add_history=True, add_progbar=False, model=readings.model, steps=steps)
+    return TimedCallbackList([], add_history=True, add_progbar=False, model=readings.model, steps=steps)
 
 
 class Validation:

@@ -13,7 +13,7 @@ from tfbench.records.run_folder import CHECKPOINTS
 from tfbench.schema import to_plain
 from tfbench.worker import checkpoints
 from tfbench.worker.prepared import Prepared
-from tfbench.worker.recorder import FitReadings, Validation, build_callbacks, flatten_logs
+from tfbench.worker.recorder import CarriedState, FitReadings, Validation, build_callbacks, flatten_logs
 from tfbench.worker.span_clock import SpanClock
 
 NO_VALIDATION = "the network was not validated: it comes without a loss, and without a test_step of its own."
@@ -33,8 +33,6 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
     Returns:
         Steps per second after the warm-up; None if there were none.
     """
-    from tfbench.worker.state_reset import StateReset
-
     backend, request, model, journal = backends.current(), prepared.request, prepared.model, prepared.journal
     training, measurement, splits = prepared.training, request.recipe.measurement, prepared.splits
     placement, breakdown, steps_per_epoch = prepared.resolved.placement, prepared.breakdown, prepared.steps_per_epoch
@@ -47,7 +45,6 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
         is_whole = placement.num_replicas == 1 and training.steps_per_execution == 1
         validation = Validation(splits.validation.num_samples, prepared.evaluation_batch_size, is_whole=is_whole)
         evaluate_training = functools.partial(evaluate, prepared, "train") if training.evaluates_training else None
-    state_reset = StateReset(at_epochs=request.recipe.model.options.get("reset_state") == "epoch")
     with breakdown.entry("callbacks"), backend.watch() as watch:
         clock = SpanClock(
             measurement,
@@ -69,6 +66,7 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
             on_epoch=functools.partial(end_epoch, prepared, list(done)),
             on_first_step=lambda: watch.verify(prepared.resolved, model),
             evaluate_training=evaluate_training,
+            resets_state=request.recipe.model.options.get("reset_state") == "epoch",
             read_energy=read_energy,
             elapsed_before=done[-1].elapsed_seconds if done else 0.0,
         )
@@ -86,7 +84,7 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
             initial_epoch=len(done),
             epochs=UNLIMITED_EPOCHS if measurement.is_limited else training.epochs,
             steps_per_epoch=steps_per_epoch,
-            callbacks=build_callbacks(readings, state_reset),
+            callbacks=build_callbacks(readings),
             shuffle=False,
             verbose=0,
             validation_data=validation_data,
@@ -101,10 +99,12 @@ def _ask_first(figure: float) -> float:
 
 def evaluate(prepared: Prepared, split: SplitName) -> dict[str, float]:
     """Returns loss and metrics of a whole split in inference mode."""
-    from tfbench.worker.state_reset import StateReset
-
     dataset = prepared.build_evaluation_batches(split)
-    return flatten_logs(prepared.model.evaluate(dataset, verbose=0, return_dict=True, callbacks=[StateReset()]))
+    state = CarriedState(prepared.model)
+    state.set_aside()
+    logs = prepared.model.evaluate(dataset, verbose=0, return_dict=True)
+    state.put_back()
+    return flatten_logs(logs)
 
 
 def end_epoch(prepared: Prepared, epochs: list[EpochRecord], record: EpochRecord) -> bool:

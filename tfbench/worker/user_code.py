@@ -124,46 +124,35 @@ def _import_file(path: Path, where: str) -> types.ModuleType:
         raise RecipeError(f"{where}: {path} cannot be imported.")
     module = importlib.util.module_from_spec(found)
     sys.modules[name] = module
-    try:
-        found.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
+    found.loader.exec_module(module)
     return module
 
 
 def _call(function: Callable[..., Any], where: str, first: str, value: object, options: Mapping[str, object]) -> Any:
-    """Calls a function of the user's with its options, and with what it may take first; "" for nothing."""
+    """Calls a function of the user's with its options, and with `value`, by the name `first` or in the first place."""
     arguments: tuple[object, ...] = ()
+    signature = inspect.signature(function)
+    named, others = signature.parameters.get(first), list(signature.parameters.values())
+    if named and named.kind is not named.POSITIONAL_ONLY and first not in options:
+        options = {first: value, **options}
+    elif others and _has_to_be_given(others[0], options):
+        arguments = (value,)
     try:
-        signature = inspect.signature(function)
-        parameter = signature.parameters.get(first)
-        if parameter and parameter.kind is not parameter.POSITIONAL_ONLY and first not in options:
-            options = {first: value, **options}
-        elif first and _takes_first(signature, options):
-            arguments = (value,)
         signature.bind(*arguments, **options)
     except TypeError as error:
         name = where.rpartition(":")[2]
-        taken = ", ".join(dict.fromkeys([first, *options] if first else options))
+        taken = ", ".join(dict.fromkeys([first, *options]))
         raise RecipeError(
             f"{where}: cannot be called as {name}({taken}), with the other keys of its table: {error}. It is "
             f"{name}{signature}."
         ) from error
-    except ValueError:  # written in C, without a signature
-        arguments = (value,) if first else ()
     with _users_errors(where):
         return function(*arguments, **options)
 
 
-def _takes_first(signature: inspect.Signature, options: Mapping[str, object]) -> bool:
-    """Says whether a function has to be given something first, besides its options."""
-    first = next(iter(signature.parameters.values()), None)
-    if first is None or first.name in options:
-        return False
-    return first.kind is first.VAR_POSITIONAL or (
-        first.kind in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD) and first.default is first.empty
-    )
+def _has_to_be_given(parameter: inspect.Parameter, options: Mapping[str, object]) -> bool:
+    is_by_name_alone = parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
+    return not is_by_name_alone and parameter.default is parameter.empty and parameter.name not in options
 
 
 @contextlib.contextmanager

@@ -191,7 +191,7 @@ def test_variables_are_those_that_the_run_was_started_with_and_none_that_a_frame
     # As PyTorch does where it starts a GPU.
     monkeypatch.setattr(prepared, "import_keras", lambda _: monkeypatch.setenv("CUDA_MODULE_LOADING", "LAZY"))
     spec = dataclasses.replace(first_steps.describe(recipe), train_samples=200, validation_samples=8)
-    monkeypatch.setattr(prepared, "load_data", lambda *_, **__: generate_splits(spec, seed=0))
+    monkeypatch.setattr(prepared.data, "load_data", lambda *_, **__: generate_splits(spec, seed=0))
     journal = Journal(tmp_path / "run.jsonl")
     prepared.prepare(build_request(recipe=recipe), journal, Breakdown(time.perf_counter_ns()), lambda: None)
     journal.close()

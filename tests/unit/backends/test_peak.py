@@ -16,7 +16,7 @@ from tfbench.records.journal import Replay, request_fields
 from tfbench.records.json_lines import Follower
 from tfbench.records.machine import InputCheck, PeakCheck
 from tfbench.records.run import ModelSummary, RunResult
-from tfbench.worker import limit_checks
+from tfbench.worker import checks
 
 
 class Device(peak.Kernels):
@@ -79,8 +79,8 @@ def test_the_network_s_own_product_is_the_peak_where_it_is_faster(monkeypatch: p
 
 def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
     model = ModelSummary(num_parameters=1, num_trainable_parameters=1, main_product=(256, 1152, 128))
-    assert limit_checks.sizes_of_a_step(model, 32) == (8192, 1152, 128)
-    assert limit_checks.sizes_of_a_step(ModelSummary(num_parameters=1, num_trainable_parameters=1), 32) is None
+    assert checks.sizes_of_a_step(model, 32) == (8192, 1152, 128)
+    assert checks.sizes_of_a_step(ModelSummary(num_parameters=1, num_trainable_parameters=1), 32) is None
 
 
 def test_the_fastest_round_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,12 +120,12 @@ def check_limits(
     def measure(*_: Any, **__: Any) -> PeakCheck:
         return PeakCheck(size=1, precision="float32", num_rounds=3, flops=next(found), seconds=1.0)
 
-    monkeypatch.setattr(limit_checks, "measure_peak", measure)
-    monkeypatch.setattr(limit_checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
+    monkeypatch.setattr(checks, "measure_peak", measure)
+    monkeypatch.setattr(checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
     model = ModelSummary(num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops)
     resolved: Any = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
     prepared = build_prepared(folder, resolved=resolved, summary=model)
-    limit_checks.check_limits(prepared, speed)
+    checks.check_limits(prepared, speed)
     prepared.journal.close()
     return read_checks(prepared.journal.path)
 
@@ -184,8 +184,8 @@ def test_batches_are_drawn_from_the_pipeline_alone_for_half_a_second_once_none_i
     pipeline = Pipeline(batch_seconds)
     monkeypatch.setattr(BACKEND, "build_training_dataset", lambda *_, **__: pipeline)
     monkeypatch.setattr(BACKEND, "compile_draws", lambda batches: batches.draw)
-    monkeypatch.setattr(limit_checks.time, "perf_counter", pipeline.now)
-    check = limit_checks.check_input(build_prepared(tmp_path))
+    monkeypatch.setattr(checks.time, "perf_counter", pipeline.now)
+    check = checks.check_input(build_prepared(tmp_path))
     assert least <= check.num_batches <= most
     assert check.seconds == pytest.approx(check.num_batches * batch_seconds)
     assert pipeline.drawn == 7 + check.num_batches

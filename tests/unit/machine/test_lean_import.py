@@ -1,6 +1,5 @@
 """A package imported without what it would bring along."""
 
-import gc
 import sys
 from pathlib import Path
 
@@ -39,25 +38,3 @@ def test_an_import_that_fails_hides_nothing() -> None:
     with pytest.raises(ZeroDivisionError):
         import_without("broken", ("picture_maker",))
     assert "picture_maker" not in sys.modules
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-def test_garbage_is_looked_for_once_all_is_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_on: bool
-) -> None:
-    (tmp_path / "watchful.py").write_text("import gc\nwas_on = gc.isenabled()", encoding="utf-8")
-    (tmp_path / "failing.py").write_text("1 / 0", encoding="utf-8")
-    monkeypatch.delitem(sys.modules, "watchful", raising=False)
-    collections: list[bool] = []  # what is asked for: none begins while another thread's is under way
-    monkeypatch.setattr(gc, "collect", lambda: collections.append(gc.isenabled()))
-    was_on = gc.isenabled()
-    (gc.enable if is_on else gc.disable)()
-    try:
-        import_without("watchful", ())
-        assert collections == ([True] if is_on else [])
-        with pytest.raises(ZeroDivisionError):
-            import_without("failing", ())
-        assert gc.isenabled() is is_on
-    finally:
-        (gc.enable if was_on else gc.disable)()
-    assert sys.modules["watchful"].was_on is False

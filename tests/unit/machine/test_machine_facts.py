@@ -179,12 +179,6 @@ def test_without_a_tree_nothing_is_known(in_tmp_path: Path, monkeypatch: pytest.
     assert environment.read_commit() == (None, None)
 
 
-def test_a_repository_without_files_has_a_commit_alone(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit = make_tree(in_tmp_path)
-    monkeypatch.chdir(in_tmp_path / ".git")
-    assert environment.read_commit() == (commit, None)
-
-
 def test_no_hook_or_monitor_of_a_tree_is_run(in_tmp_path: Path) -> None:
     commit = make_tree(in_tmp_path)
     program = in_tmp_path / "planted"

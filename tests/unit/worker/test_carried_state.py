@@ -1,6 +1,7 @@
 """The LSTM whose state goes on from batch to batch, against an LSTM in NumPy."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tfbench.recipe import files, registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, Recipe, TrainingConfig
 from tfbench.worker.compiled_model import build_compiled_model
+from tfbench.worker.recorder import CarriedState, build_callbacks
 
 Array = npt.NDArray[np.float32]
 
@@ -97,29 +99,28 @@ def test_gradients_end_where_a_batch_begins() -> None:
 
 
 def test_an_evaluation_starts_from_zero_and_leaves_the_state_of_the_training() -> None:
-    from tfbench.worker.state_reset import StateReset
-
     model, waves, targets = build_model(), make_waves(STEPS), make_waves(STEPS, seed=1)
     model(make_waves(STEPS, seed=2))
     before = states_of(model)
-    loss = model.evaluate(waves, targets, batch_size=ROWS, verbose=0, callbacks=[StateReset()])
+    state = CarriedState(model)
+    state.set_aside()
+    loss = model.evaluate(waves, targets, batch_size=ROWS, verbose=0)
+    state.put_back()
     outputs, _, _ = run_numpy(model, waves)
     assert loss == pytest.approx(np.mean(np.sum(np.square(outputs - targets), axis=(1, 2))), rel=1e-5)
     np.testing.assert_array_equal(states_of(model), before)
     assert np.abs(before).min() > 0
 
 
-@pytest.mark.parametrize("at_epochs", [False, True])
-def test_an_epoch_starts_from_zero_only_if_that_is_asked_for(at_epochs: bool) -> None:
-    from tfbench.worker.state_reset import StateReset
-
+@pytest.mark.parametrize("resets_state", [False, True])
+def test_an_epoch_starts_from_zero_only_if_that_is_asked_for(resets_state: bool) -> None:
     model = build_model()
     model(make_waves(STEPS))
     before = states_of(model)
-    callback = StateReset(at_epochs=at_epochs)
-    callback.set_model(model)
-    callback.on_epoch_begin(1)
-    np.testing.assert_array_equal(states_of(model), np.zeros_like(before) if at_epochs else before)
+    clock = SimpleNamespace(begin_epoch=lambda epoch: None)
+    readings: Any = SimpleNamespace(model=model, resets_state=resets_state, clock=clock, steps_per_epoch=1)
+    build_callbacks(readings).on_epoch_begin(1)
+    np.testing.assert_array_equal(states_of(model), np.zeros_like(before) if resets_state else before)
 
 
 def test_a_checkpoint_holds_the_state(tmp_path: Path) -> None:
@@ -232,17 +233,16 @@ def test_what_is_not_evaluated_may_have_any_size() -> None:
 def test_the_recipe_learns_the_wave_in_its_thousand_updates() -> None:
     import keras
 
-    from tfbench.worker.state_reset import StateReset
-
     recipe = files.load_recipe(files.find_recipe("sine_lstm"))
     sine = registry.load("datasets", "sine")
     splits = sine.load_splits(sine.Config(**recipe.dataset.options), None)
     keras.utils.set_random_seed(recipe.training.seed)
     model = build_compiled_model(recipe.model, recipe.training, splits.spec)
     stream = build_training_dataset(splits, global_batch_size=10, seed=recipe.training.seed)
-    losses = []
+    losses, state = [], CarriedState(model)
     for updates in (8, 992):
         model.fit(stream.skip(8 * len(losses)), steps_per_epoch=updates, epochs=1, verbose=0, shuffle=False)
-        split = splits.validation
-        losses.append(model.evaluate(split.inputs, split.targets, batch_size=10, verbose=0, callbacks=[StateReset()]))
+        state.set_aside()
+        losses.append(model.evaluate(splits.validation.inputs, splits.validation.targets, batch_size=10, verbose=0))
+        state.put_back()
     assert losses[1] < losses[0] / 10

@@ -1,6 +1,7 @@
 """A checkpoint is there whole or not at all, and gives back what it was given."""
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,13 @@ import keras
 import numpy as np
 import pytest
 
+from builders import build_epoch
+from prepared import build_prepared
 from tfbench import backends
 from tfbench.errors import MeasurementError, UnknownNameError
 from tfbench.records import run_folder
 from tfbench.worker import checkpoints
+from tfbench.worker.training import end_epoch
 
 
 def variables(*values: float) -> list[Any]:
@@ -72,3 +76,15 @@ def test_rejects_another_model_s_checkpoint(tmp_path: Path, others: list[Any], d
     path = checkpoints.write_checkpoint(tmp_path, epoch=1, variables=variables(1.0), kept=1)
     with pytest.raises(MeasurementError, match=f"of another model or optimizer: it holds {difference}"):
         checkpoints.restore_checkpoint(path, others)
+
+
+def test_a_disk_that_fails_ends_the_training_with_the_epoch_that_it_did_not_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    prepared = build_prepared(tmp_path)
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        end_epoch(prepared, [], build_epoch(epoch=1))

@@ -12,7 +12,7 @@ from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources.user_arrays import splits_of_arrays
 from tfbench.errors import DatasetError, Notice, RecipeError
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
-from tfbench.worker import network_data
+from tfbench.worker import data
 
 CODE = """
 import keras
@@ -51,7 +51,7 @@ def test_samples_have_the_shapes_that_inputs_outputs_and_losses_ask_for(in_tmp_p
 
     def make(function: str) -> Splits:
         model = ModelConfig(name=f"{in_tmp_path}/nets.py:{function}")
-        return network_data.make_splits(config, model, allows_code=True)
+        return data.make_splits(config, model, allows_code=True)
 
     splits = make("build")
     assert isinstance(splits.train, Split)
@@ -93,7 +93,7 @@ def test_structures_are_fed_as_they_are_and_alike_by_both_ways() -> None:
 def test_notices_of_the_network_are_given_once(in_tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     Path("nets.py").write_text(CODE, encoding="utf-8")
     model = ModelConfig(name=f"{in_tmp_path}/nets.py:build")
-    network_data.make_splits(DatasetConfig(name="network"), model, allows_code=True)
+    data.make_splits(DatasetConfig(name="network"), model, allows_code=True)
     assert not [warning for warning in recwarn if issubclass(warning.category, Notice)]
 
 

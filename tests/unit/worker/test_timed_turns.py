@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tfbench.backends.tensorflow.backend import BACKEND
-from tfbench.worker.profile import interleaving
-from tfbench.worker.profile.interleaving import TimedTurns
+from tfbench.worker import profile
+from tfbench.worker.profile import TimedTurns
 
 
 class Clock:
@@ -34,7 +34,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(interleaving, "time", found)
+    monkeypatch.setattr(profile, "time", found)
     monkeypatch.setattr(BACKEND, "synchronize", found.synchronize)
     return found
 

@@ -17,8 +17,9 @@ from tfbench.recipe.sections import DatasetConfig, ModelConfig
 from tfbench.records.journal import files_folder, read_request, request_fields
 from tfbench.records.run import RunResult
 from tfbench.runs.requests import new_request, resumed_request
-from tfbench.worker import compiled_model, prepared, user_code
-from tfbench.worker.model_summary import summarize_model
+from tfbench.worker import compiled_model, user_code
+from tfbench.worker.compiled_model import summarize_model
+from tfbench.worker.data import load_data
 
 SPEC = DatasetSpec(
     input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=9, validation_samples=9
@@ -43,7 +44,7 @@ def build(code: str, name: str = "nets:build_model", **options: Any) -> Any:
 def load(code: str, name: str = "data:load_splits", data_dir: str | None = None, **options: Any) -> Splits:
     Path("data.py").write_text(f"import numpy as np\n{code}", encoding="utf-8")
     config = DatasetConfig(name=name, options=options)
-    return prepared.load_data(config, data_dir, seed=0, allows_code=True)
+    return load_data(config, data_dir, seed=0, allows_code=True)
 
 
 def returning(expression: str) -> str:
@@ -156,7 +157,7 @@ def test_nothing_is_imported_unless_it_was_allowed() -> None:
         "model.name: nets:build_model is code from outside of tfbench, which can do whatever you can. "
         "If you trust it, allow it with --allow-code."
     )
-    message = rejection(prepared.load_data, DatasetConfig(name="nets:load_splits"), None, seed=0)
+    message = rejection(load_data, DatasetConfig(name="nets:load_splits"), None, seed=0)
     assert message.startswith("dataset.name: nets:load_splits is code from outside of tfbench")
     assert not Path("imported").exists()
 

@@ -1,4 +1,4 @@
-"""Random samples for a network that is measured without data: in the shapes of its inputs and outputs."""
+"""The samples that a recipe names: its data set's, synthetic ones, the user's own, or random ones for a network."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -7,17 +7,41 @@ from typing import Any
 import numpy as np
 
 from tfbench.datasets import network
+from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError, Notice
+from tfbench.recipe import registry
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
+from tfbench.records.run import DatasetSummary
+from tfbench.worker import user_code
 from tfbench.worker.compiled_model import build_model
 
-_NAME = "network"
+NETWORK = "network"  # the data set that is made for a network
 
 
-def is_needed(config: DatasetConfig) -> bool:
-    """Says whether a recipe asks for them."""
-    return config.name == _NAME
+def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:
+    """Loads the real data set, or makes its synthetic stand-in."""
+    if registry.is_code(config.name):
+        return user_code.load_splits(config, data_dir, allows_code=allows_code)
+    module = registry.load("datasets", config.name)
+    options = module.Config(**config.options)
+    if config.data == "synthetic":
+        return synthetic.generate_splits(module.describe(options), seed=seed)
+    splits: Splits = module.load_splits(options, data_dir)
+    return splits
+
+
+def summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
+    """Returns what is recorded of the samples."""
+    return DatasetSummary(
+        name=config.name,
+        source=splits.source,
+        synthetic=splits.synthetic,
+        train_samples=splits.train.num_samples,
+        validation_samples=splits.validation.num_samples,
+        cache=splits.cache,
+        digest=user_code.find_digest(config),
+    )
 
 
 def make_splits(config: DatasetConfig, model_config: ModelConfig, *, allows_code: bool) -> Splits:

@@ -5,23 +5,28 @@ slows all alike. Each round begins with the same weights. Training on the same f
 gradients so small that a processor handles them many times as slowly as those of real training.
 """
 
+import dataclasses
+import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from tfbench import backends
 from tfbench.backends.peak import measure_bandwidth, measure_peak
-from tfbench.backends.profiling import sum_up
+from tfbench.backends.profiling import Call, apportion, sum_up
 from tfbench.records.journal import Journal, files_folder, plain_fields
-from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck
+from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck, ProfileRound, TracedCall
 from tfbench.records.run import RunRequest
 from tfbench.schema import to_plain
 from tfbench.worker.breakdown import Breakdown
-from tfbench.worker.limit_checks import sizes_of_a_step
+from tfbench.worker.checks import sizes_of_a_step
 from tfbench.worker.prepared import Prepared, prepare
-from tfbench.worker.profile.interleaving import TimedTurns, time_calls
 
-_MAX_LAYERS = 250  # above, a whole step is not compiled a second time: 500 layers take 50 s on two cores
+_TURN_SECONDS = 0.04  # for which a function is called in a row
+_MAX_CALLS = 200
+_MIN_ROUNDS, _FEWEST_ROUNDS = 5, 3  # the latter where rounds take so long that five would be out of all proportion
+_SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
+_LONG_SECONDS = 30.0  # of rounds, from which fewer will do
 _PEAK_SECONDS = 1.0
 _EPOCH_SHARE = 0.4  # of the time for rounds; an epoch that takes longer is measured in part
 _FAST_PIPELINE = 0.3  # share of a step that making a batch may take for the step never to wait for it
@@ -74,17 +79,10 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
     journal.append("stage", name="compiling the step, phase by phase")
     functions = TimedTurns()
-    is_long = step.num_layers > _MAX_LAYERS and training.compiler_used != "eager"
     with backend.watch() as watch:
-        for name in CALLS[:-1] if is_long else CALLS:
+        for name in CALLS:
             functions.add(name, step.call(name), is_traced=not problem and name != "dispatch")
         watch.verify(prepared.resolved, model)
-    if is_long:
-        journal.append(
-            "note",
-            text=f"with {step.num_layers} uses of a layer, compiling takes long: the whole step is compiled as Keras's "
-            "own alone, so that the update of the weights is not told apart from the rest of that.",
-        )
     functions.add("keras", *step.keras_call(batches.iterator(), waits=True))
     functions.add("pipeline", batches.draw_call(), num_before=num_draining)
     pipeline, limit = batches.pipeline(), _FAST_PIPELINE * functions.estimate("keras")
@@ -165,3 +163,95 @@ def _train_epoch(prepared: Prepared, step_seconds: float, seconds: float) -> Epo
     )
     num_steps = math.ceil(num_steps / execution) * execution  # Keras always does whole executions
     return EpochCheck(num_steps=num_steps, seconds=times[1] - times[0], steps_per_epoch=steps_per_epoch)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Function:
+    call: Call
+    num_steps: int  # that one call does
+    num_calls: int  # that make a turn long enough to be timed
+    num_before: int  # calls before each turn
+    is_traced: bool
+    estimate: float  # seconds of a step, as first seen
+
+
+class TimedTurns:
+    """Functions that take turns, with the number of calls that makes a turn long enough to be timed."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, _Function] = {}
+
+    def add(self, name: str, call: Call, num_steps: int = 1, *, is_traced: bool = False, num_before: int = 1) -> None:
+        """Adds a function, after calls that compile it and tell how long it takes.
+
+        Args:
+            name: Of the function.
+            call: Calls it once.
+            num_steps: That one call does.
+            is_traced: Whether it is to be traced, too.
+            num_before: Calls before each turn.
+        """
+        for _ in range(num_before):
+            call()
+        backends.current().synchronize()
+        seconds = time_calls(call, 1)
+        if seconds < _SLOW_SECONDS:
+            seconds = min(time_calls(call, 1), time_calls(call, 2))
+        num_calls = max(1, min(_MAX_CALLS, round(_TURN_SECONDS / seconds)))
+        self._functions[name] = _Function(call, num_steps, num_calls, num_before, is_traced, seconds / num_steps)
+
+    def estimate(self, name: str) -> float:
+        """Returns about how many seconds a step takes, as first seen."""
+        return self._functions[name].estimate
+
+    def rounds(self, seconds: float, restore: Call) -> Iterator[ProfileRound]:
+        """Yields rounds until the time is over, some at least; every second one goes through the functions backwards.
+
+        Args:
+            seconds: After which no more rounds are begun.
+            restore: Called before each round; functions may have trained for long in the one before.
+        """
+        start = time.perf_counter()
+        for number in itertools.count(1):
+            restore()
+            yield self._round(list(self._functions) if number % 2 else list(reversed(self._functions)))
+            elapsed = time.perf_counter() - start
+            is_long = elapsed >= max(2 * seconds, _LONG_SECONDS)
+            enough = _FEWEST_ROUNDS if is_long else _MIN_ROUNDS
+            if elapsed >= seconds and number >= enough:
+                return
+
+    def _round(self, order: Sequence[str]) -> ProfileRound:
+        seconds, traced = {}, {}
+        for name in order:
+            one = self._functions[name]
+            for _ in range(one.num_before):  # the first after another function is slower, by 15 % at times
+                one.call()
+            backends.current().synchronize()
+            seconds[name] = time_calls(one.call, one.num_calls) / one.num_steps
+            if one.is_traced:
+                traced[name] = _trace_call(one.call, one.num_calls)
+        return ProfileRound(seconds=seconds, traced=traced)
+
+
+def _trace_call(call: Call, num: int) -> TracedCall:
+    took: list[float] = []
+    found = backends.current().trace(lambda: took.append(time_calls(call, num)))
+    parts = apportion(found.operations, backends.current().part_of)
+    active = found.active_seconds
+    return TracedCall(
+        seconds=took[0],
+        parts={name: seconds / num for name, seconds in parts.items()},
+        active_seconds=None if active is None else active / num,
+        on_device=found.on_device,
+    )
+
+
+def time_calls(call: Call, num: int) -> float:
+    """Returns the mean seconds of some calls in a row, until the device has done them all."""
+    synchronize = backends.current().synchronize
+    start = time.perf_counter()
+    for _ in range(num):
+        call()
+    synchronize()
+    return (time.perf_counter() - start) / num

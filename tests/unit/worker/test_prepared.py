@@ -1,0 +1,54 @@
+"""What is rejected before a measurement begins: workers that are not alike, and steps that cannot be profiled."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from builders import build_request
+from profile_runs import build_profile_request
+from tfbench import backends
+from tfbench.backends.tensorflow.backend import BACKEND
+from tfbench.errors import DeviceError, WorkersError
+from tfbench.records.journal import Journal
+from tfbench.records.run import RunRequest
+from tfbench.worker import prepared
+from tfbench.worker.breakdown import Breakdown
+
+
+def require(monkeypatch: pytest.MonkeyPatch, *requests: RunRequest) -> int:
+    """Has each of them ask, and the last one what came of all."""
+    rows: list[list[float]] = []
+
+    def gather(figures: list[float]) -> list[list[float]]:
+        rows.append(figures)
+        return [*rows, *[figures] * (len(requests) - len(rows))]
+
+    backend: Any = SimpleNamespace(gather_figures=gather, leave=lambda: None)
+    monkeypatch.setattr(backends, "current", lambda: backend)
+    return [prepared.require_alike(request) for request in requests][-1]
+
+
+def test_workers_that_were_asked_for_the_same_are_on_as_many_machines_as_they_have_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert require(monkeypatch, build_request(), build_request()) == 1
+
+
+def test_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = iter(["3.15", "2.21", "3.16", "2.21"])
+    monkeypatch.setattr(prepared, "find_version", lambda package: next(versions))
+    with pytest.raises(WorkersError, match=r"worker 1 has another version of keras than worker 0"):
+        require(monkeypatch, build_request(), build_request())
+
+
+def test_a_step_of_two_replicas_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = SimpleNamespace(placement=SimpleNamespace(num_devices=2, devices=("cpu:0", "cpu:1")))
+    monkeypatch.setattr(BACKEND, "resolve", lambda *_: two)
+    for name in ("import_keras", "set_process_wide"):
+        monkeypatch.setattr(prepared, name, lambda *_, **__: None)
+    journal = Journal(tmp_path / "journal.jsonl")
+    with pytest.raises(DeviceError, match=r"Received: cpu:0, cpu:1\. Name one of them; `tfbench scale`"):
+        prepared.prepare(build_profile_request(), journal, Breakdown(0), lambda: None)
+    journal.close()

@@ -1,1 +1,0 @@
-"""The measured job of a profile: a step taken apart, or traced."""
