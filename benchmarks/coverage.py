@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from tfbench.analysis.comparison.intervals import log_interval
-from tfbench.runs.repeats import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS
+from tfbench.runs.series import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 

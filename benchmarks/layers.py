@@ -43,7 +43,7 @@ def layers_of(checkout: Path) -> Iterator[None]:
     try:
         # One of them imports another, which must have been found before.
         for path in sorted(
-            (checkout / "tfbench/models/layers").glob("[!_]*.py"), key=lambda path: "recurrent" in path.stem
+            (checkout / "tfbench/models/layers").glob("[!_]*.py"), key=lambda path: path.stem == "convolutions"
         ):
             name = f"{_LAYERS}.{path.stem}"
             spec = importlib.util.spec_from_file_location(name, path)

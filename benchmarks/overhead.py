@@ -44,7 +44,7 @@ import small_networks
 from footer import describe_machine
 
 from tfbench.recipe.backend_support import BACKEND_TITLES
-from tfbench.runs.launchers.process import worker_variables
+from tfbench.runs.process import worker_variables
 
 ENDLESS = 1_000_000  # epochs
 POLL_SECONDS = 0.01

@@ -3,8 +3,8 @@
     tfbench sweep mnist_mlp --data synthetic --setup "default cpu:0" --setup "mirrored cpu:0,cpu:1"
     python benchmarks/point_cost.py @last --store mlruns
 
-Reads the time breakdowns of the runs of a sweep, which account for the measuring process, and the times in the
-sweep's record.
+Reads the time breakdowns of the runs of a sweep, which account for the measuring process, and what the
+sweep's record says each run took.
 """
 
 import datetime
@@ -15,7 +15,6 @@ from pathlib import Path
 import click
 
 from tfbench.metrics import BREAKDOWN_ENTRIES
-from tfbench.records.json_lines import Follower
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, read_sweep
@@ -33,34 +32,24 @@ MEANINGS = BREAKDOWN_ENTRIES | {
 
 
 def read_points(store: Store, sweep_id: str) -> list[dict[str, float]]:
-    """Returns the seconds of each entry, for each run of a sweep that finished."""
+    """Returns the seconds of each entry, for each run of a sweep that finished.
+
+    A sweep that was stopped and resumed counts the pause as time between two runs.
+    """
     _, results = read_sweep(store, sweep_id)
     finished = {r.run_id: r for r in results.values() if r.outcome == "FINISHED" and r.run_id}
-    gaps = read_gaps(store.root / "sweeps" / f"{sweep_id}.jsonl")
-    points = []
-    for brief in read_briefs(store, finished):
+    points, ended = list[dict[str, float]](), None
+    for brief in sorted(read_briefs(store, finished).found, key=lambda brief: brief.created):
+        between = {} if ended is None else {BETWEEN: brief.created - ended}
+        ended = brief.created + finished[brief.run_id].seconds
         wall = brief.metrics.get("breakdown/wall_seconds")
         if wall is None:
             continue
         names = (*BREAKDOWN_ENTRIES, "unaccounted")
         entries = {name: brief.metrics.get(f"breakdown/{name}_seconds") or 0.0 for name in names}
         entries[PARENT] = finished[brief.run_id].seconds - wall
-        points.append(entries | ({BETWEEN: gaps[brief.run_id]} if brief.run_id in gaps else {}))
+        points.append(entries | between)
     return points
-
-
-def read_gaps(path: Path) -> dict[str, float]:
-    """Returns by the id of a run the seconds between the run before it and it; the first run has none.
-
-    A sweep that was stopped and resumed counts the pause as such a time.
-    """
-    gaps: dict[str, float] = {}
-    ended: float | None = None
-    for record in Follower(path).read():
-        if record["kind"] == "begun" and ended is not None:
-            gaps[record["run_id"]] = record["time"] - ended
-        ended = record["time"] if record["kind"] == "ended" else None
-    return gaps
 
 
 def add_up(points: list[dict[str, float]], *left_out: str) -> list[float]:

@@ -146,7 +146,7 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
         if is_fast:
             from tfbench.backends.tensorflow import resident
 
-            placed = placement.ResolvedDistribution(tf.distribute.get_strategy(), None, {"/device:CPU:0": "cpu:0"})
+            placed = placement.ResolvedDistribution(None, ("/device:CPU:0",), tf.distribute.get_strategy())
             batches = resident.build_resident_training(
                 model, splits, training, placed, steps_per_epoch=steps, first_step=0
             )

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from tfbench import api
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.spread import merge_warnings
 from tfbench.analysis.comparison.verdict import find_caveats
+from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.toml_text import describe_values, format_compact
 from tfbench.records.machine import Environment
@@ -58,7 +58,7 @@ def pack(store_root: Path, folder: Path) -> None:
     journals = [store.journal_path(result.run_id) for result in results.values() if result.run_id]
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(folder / f"{plan.recipe_name}.tar.gz", "w:gz") as archive:
-        for path in [*journals, store_root / "sweeps" / f"{sweep_id}.jsonl"]:
+        for path in [*journals, store_root / "sweeps" / f"{sweep_id}.json"]:
             data = b"".join(_without_places(line, plan.data_dir) for line in path.read_bytes().splitlines())
             member = tarfile.TarInfo(str(Path(plan.recipe_name) / path.relative_to(store_root)))
             member.size = len(data)

@@ -27,10 +27,9 @@ from typing import Any
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
 from tfbench.records.observer import Observer
 from tfbench.records.settings import MachineSettings
-from tfbench.runs.limits import RunLimits
 from tfbench.runs.requests import lay_values, load_request, resumed_request
+from tfbench.runs.run import Run, RunLimits, list_rows, read_predecessor, read_stored
 from tfbench.runs.run_maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
-from tfbench.runs.stored import Run, list_rows, read_predecessor, read_stored, run_of
 from tfbench.store.selection import find_named
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
@@ -89,7 +88,7 @@ def run(
     values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, synthetic=synthetic)
     request = load_request(str(recipe), values=values, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code)
     maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
-    return run_of(maker.make(request, observer or Observer(), limits or RunLimits()), maker.store)
+    return maker.make(request, observer or Observer(), limits or RunLimits())
 
 
 def resume(
@@ -130,7 +129,7 @@ def resume(
         previous, journal, overrides=overrides or {}, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code
     )
     maker = _open_maker(kept, track, tracking_uri, experiment, kept.read_state(previous.request.run_id))
-    return run_of(maker.make(request, observer or Observer(), limits or RunLimits()), kept)
+    return maker.make(request, observer or Observer(), limits or RunLimits())
 
 
 def sweep(

@@ -9,7 +9,7 @@ import tfbench
 PACKAGE = Path(tfbench.__file__).parent
 STARTERS = {
     "children.py": "every process of Python",
-    "working_tree.py": "git, asked so that it runs nothing that the tree names",
+    "environment.py": "git, asked so that it runs nothing that the tree names",
 }
 STARTS = re.compile(
     r"subprocess\.(run|Popen|call|check_call|check_output|getoutput|getstatusoutput)"

@@ -33,7 +33,7 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
     "code",
     [
         "from tfbench.recipe import files as r\nfor n in r.list_recipes(): r.load_recipe(r.find_recipe(n))",
-        "import tfbench.records.journal, tfbench.runs.launchers.process, tfbench.machine.devices",
+        "import tfbench.records.journal, tfbench.runs.process, tfbench.machine.devices",
         "import tfbench.cli.show, tfbench.records.model_table, tfbench.report.run.layer_table",
         "import tfbench.cli.check, tfbench.runs.baseline, tfbench.report.comparison.regression",
         "import tfbench.cli.sweep, tfbench.analysis.comparison.crossover, tfbench.report.sweep.crossover",

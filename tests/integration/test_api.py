@@ -62,8 +62,6 @@ def test_an_observer_is_told_and_nothing_is_printed(in_tmp_path: Path, capfd: py
 
 @pytest.mark.usefixtures("in_tmp_path")
 def test_what_a_user_can_mend_is_raised() -> None:
-    with pytest.raises(UnknownNameError, match="unknown recipe 'mnist_mpl'"):
-        tfbench.run("mnist_mpl")
     with pytest.raises(RecipeError, match=r"training\.epochs"):
         tfbench.run("mnist_mlp", overrides={"training.epochs": 0})
     with pytest.raises(RecipeError, match="rounds: must be from 1 to 1000"):

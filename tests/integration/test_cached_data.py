@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from runs import NO_CHECKS, journal_of, of_kind, run
-from tfbench.datasets.sources.mnist_files import IDX_FILES
+from tfbench.datasets.mnist import IDX_FILES
 
 pytestmark = pytest.mark.slow
 

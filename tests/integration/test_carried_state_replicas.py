@@ -19,7 +19,7 @@ from tfbench.backends.tensorflow import placement
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.recipe.sections import DistributionConfig, ModelConfig, TrainingConfig
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.backends.tensorflow.variables import carried_states
+from tfbench import backends
 from tfbench.worker.state_reset import StateReset
 
 ROWS, STEPS = 4, 3
@@ -37,11 +37,11 @@ for name, strategy in (("default", tf.distribute.get_strategy()), ("mirrored", m
     with strategy.scope():
         model = build_compiled_model(ModelConfig(name="sine_lstm", options={"stateful": True}), training, spec)
     model.fit(batches.take(3), epochs=1, shuffle=False, verbose=0)
-    states = [state.numpy().tolist() for state in carried_states(model)]
+    states = [state.numpy().tolist() for state in backends.current().carried_states(model)]
     loss = model.evaluate(batches.skip(3), verbose=0, callbacks=[StateReset()])
     facts[name] = {
         "states": states,
-        "left_alone": [state.numpy().tolist() for state in carried_states(model)] == states,
+        "left_alone": [state.numpy().tolist() for state in backends.current().carried_states(model)] == states,
         "loss": loss,
         "weights": [keras.ops.convert_to_numpy(weight).tolist() for weight in model.weights],
     }

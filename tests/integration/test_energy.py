@@ -15,7 +15,7 @@ PLANTED = """
 import threading
 import time
 from pathlib import Path
-from tfbench.machine import energy, rapl
+from tfbench.machine import energy
 
 WATTS = {{"package-0": 10.0, "package-0 dram": 1.5}}
 latest = threading.local()
@@ -30,8 +30,9 @@ def read(self):  # exactly at the time that the reading has: a busy machine may 
     return WATTS[self.source.name] * latest.seconds % {range_joules}
 
 energy.time = Clock
-rapl.RaplZone.read = read
-energy.open_zones = lambda root: rapl.open_zones(Path({root!r}))
+open_zones = energy.open_zones
+energy.RaplZone.read = read
+energy.open_zones = lambda root: open_zones(Path({root!r}))
 """
 SMALL = ("mnist_hidden100_mlp", "--data", "synthetic", "--global-batch-size", "1000", "--devices", "cpu:0", *NO_CHECKS)
 

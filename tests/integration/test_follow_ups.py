@@ -19,7 +19,7 @@ from profile_runs import build_profile_run, write_profile_journal
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import DatasetSummary, RunRequest
 from tfbench.runs import session
-from tfbench.runs.limits import RunOutcome
+from tfbench.runs.run import Run
 from tfbench.store.store import Store
 from tfbench.tracking import server
 
@@ -66,9 +66,7 @@ def find_commands(text: str) -> list[str]:
     return [command for command in found if not _PLACEHOLDER.search(command)]
 
 
-def measure_nothing(
-    request: RunRequest, state: Any, store: Store, tracker: Any, observer: Any, *rest: Any
-) -> RunOutcome:
+def measure_nothing(request: RunRequest, state: Any, store: Store, tracker: Any, observer: Any, *rest: Any) -> Run:
     """Stands in for a measured run, and leaves what one leaves in the store."""
     recipe = request.recipe
     fields = {
@@ -85,7 +83,7 @@ def measure_nothing(
     summary = summarize_run(result)
     observer.ready(result)
     observer.finish(result, summary, None, str(path))
-    return RunOutcome(result=result, summary=summary, tracked=None, was_interrupted=False)
+    return Run(result=result, summary=summary, tracked=None, journal=Path("run.jsonl"))
 
 
 @contextlib.contextmanager

@@ -26,12 +26,12 @@ tf.config.set_soft_device_placement(False)
 
 import keras
 from tensorflow.python.eager import context
-from tfbench.models.layers.ceil_max_pooling import CeilMaxPooling2D
-from tfbench.models.layers.channel_max import ChannelMax
-from tfbench.models.layers.local_response_normalization import LocalResponseNormalization
-from tfbench.models.layers.locally_connected import LocallyConnected2D
-from tfbench.models.layers.recurrent_convolution import RecurrentConvolution2D
-from tfbench.models.layers.switchable_max_pooling import SwitchableMaxPooling2D
+from tfbench.models.layers.pooling import CeilMaxPooling2D
+from tfbench.models.layers.pooling import ChannelMax
+from tfbench.models.layers.normalization import LocalResponseNormalization
+from tfbench.models.layers.convolutions import LocallyConnected2D
+from tfbench.models.layers.convolutions import RecurrentConvolution2D
+from tfbench.models.layers.pooling import SwitchableMaxPooling2D
 
 folder = Path(sys.argv[1])
 rng = np.random.default_rng(1)

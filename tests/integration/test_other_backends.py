@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from runs import NO_CHECKS, run
-from tfbench.datasets.sources.mnist_files import NPZ_FILE
+from tfbench.datasets.mnist import NPZ_FILE
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = pytest.mark.skipif(NAME == "tensorflow", reason="the process trains with TensorFlow")

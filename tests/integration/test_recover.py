@@ -21,8 +21,7 @@ from tfbench.errors import TrackingError
 from tfbench.records.journal import read_records, read_run, replay
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run import plots
-from tfbench.runs.journal_import import import_journals
-from tfbench.runs.recovery import RecoveredRun, recover
+from tfbench.runs.recovery import RecoveredRun, import_journals, recover
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database

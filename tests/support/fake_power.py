@@ -80,7 +80,6 @@ class FakeNvml:
         cards: In the order of their bus.
         is_there: Whether there is a driver.
         lacks: Functions that these bindings do not have.
-        in_bytes: Whether they give texts as bytes, as older ones do.
     """
 
     NVMLError = NVMLError
@@ -90,10 +89,8 @@ class FakeNvml:
     NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 0, 1
     NVML_VOLATILE_ECC = 0
 
-    def __init__(
-        self, clock: Clock, *cards: Card, is_there: bool = True, lacks: tuple[str, ...] = (), in_bytes: bool = False
-    ) -> None:
-        self._clock, self._is_there, self._lacks, self._in_bytes = clock, is_there, lacks, in_bytes
+    def __init__(self, clock: Clock, *cards: Card, is_there: bool = True, lacks: tuple[str, ...] = ()) -> None:
+        self._clock, self._is_there, self._lacks = clock, is_there, lacks
         self.cards = {card.address: card for card in cards}
         self.open = 0
 
@@ -105,8 +102,8 @@ class FakeNvml:
     def nvmlShutdown(self) -> None:
         self.open -= 1
 
-    def nvmlSystemGetDriverVersion(self) -> Any:
-        return b"550.54.15" if self._in_bytes else "550.54.15"
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "550.54.15"
 
     def nvmlDeviceGetCount(self) -> int:
         return len(self.cards)
@@ -129,8 +126,7 @@ class FakeNvml:
 
         def ask(card: Card, kind: int = 0, counter: int = 0) -> Any:
             self._require(function, card)
-            answer = ANSWERS[function](card, kind, counter)
-            return answer.encode() if self._in_bytes and isinstance(answer, str) else answer
+            return ANSWERS[function](card, kind, counter)
 
         return ask
 

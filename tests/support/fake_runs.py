@@ -3,12 +3,13 @@
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from builders import build_result
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit, RunRequest, Summary
-from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
+from tfbench.runs.run import NO_LIMITS, Run, RunLimits
 from tfbench.runs.run_maker import RunMaker
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
@@ -30,7 +31,7 @@ class FakeRuns:
         self.requests: list[RunRequest] = []
         self.labels: list[str] = []
 
-    def __call__(self, request: RunRequest, label: str = "", *rest: Any) -> RunOutcome:
+    def __call__(self, request: RunRequest, label: str = "", *rest: Any) -> Run:
         number = len(self.requests)
         self.requests.append(request)
         self.labels.append(label)
@@ -42,10 +43,11 @@ class FakeRuns:
             fate = 100.0
         status = "FINISHED" if isinstance(fate, float) else "KILLED" if fate == "STOPPED" else "FAILED"
         metrics = {name: make(number) for name, make in self._metrics.items()}
-        return RunOutcome(
+        return Run(
             result=build_result(request=request, dataset=None, exit=RunExit(status=status)),
             summary=Summary(metrics={"samples_per_second": fate if isinstance(fate, float) else 1e6} | metrics),
             tracked=None,
+            journal=Path("run.jsonl"),
             was_interrupted=fate == "STOPPED",
         )
 
@@ -58,7 +60,7 @@ class FakeMaker(RunMaker):
         self._runs = runs
         self.limits: list[RunLimits] = []
 
-    def make(self, request: RunRequest, observer: Observer, limits: RunLimits = NO_LIMITS) -> RunOutcome:
+    def make(self, request: RunRequest, observer: Observer, limits: RunLimits = NO_LIMITS) -> Run:
         """Makes a run."""
         self.limits.append(limits)
         return self._runs(request)

@@ -29,8 +29,8 @@ def main() -> None:
             journal.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
 
         requests = list[int]()  # to end
-        deaf = {"hang": signal.SIG_IGN, "deaf": lambda number, _: requests.append(number)}
-        signal.signal(signal.SIGTERM, deaf.get(fate, signal.SIG_DFL))
+        if fate == "deaf":
+            signal.signal(signal.SIGTERM, lambda number, _: requests.append(number))
         write("worker", pid=os.getpid(), created=time.time())
         if fate == "reject":
             write("rejected", error={"type": "DeviceError", "message": "no such device", "traceback": ""})
@@ -50,7 +50,7 @@ def main() -> None:
         for step in range(1, 6):
             write("spans", spans=[[1, step, step, 0.01]])
             _follow_parent(STEP_SECONDS)
-        while fate in ("wait", "hang"):
+        while fate == "wait":
             _follow_parent(STEP_SECONDS)
         if fate == "fail":
             write("failed", error={"type": "ValueError", "message": "the loss is nowhere", "traceback": ""})

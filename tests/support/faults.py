@@ -206,11 +206,6 @@ def tear_tail(victim: Victim, chance: random.Random) -> None:
     _tear(victim.journals(), chance)
 
 
-def tear_sweep(victim: Victim, chance: random.Random) -> None:
-    victim.kill_both()
-    _tear(list((victim.store / "sweeps").glob("*.jsonl")), chance)
-
-
 def kill_worker_within_a_write(victim: Victim, chance: random.Random) -> None:
     """A worker that is killed leaves half a line; what follows it in the file is the parent's."""
     victim.send(signal.SIGSTOP)
@@ -263,11 +258,11 @@ Inject = Callable[[Victim, random.Random], None]
 FAULTS: tuple[Inject, ...] = (
     *(kill_parent, kill_worker, kill_both, terminate, interrupt, interrupt_twice, kill_recover),
     *(fill_disk, limit_files_of_parent, limit_files_of_worker, delete_temporary_files),
-    *(tear_tail, tear_sweep, kill_worker_within_a_write, lock_database, delete_database),
+    *(tear_tail, kill_worker_within_a_write, lock_database, delete_database),
 )
 ENDS_COMMAND = frozenset(FAULTS) - {lock_database, delete_database, delete_temporary_files}
 STARVES = frozenset({fill_disk, limit_files_of_parent, limit_files_of_worker, delete_temporary_files})
-KILLS_PARENT = frozenset({kill_parent, kill_both, tear_tail, tear_sweep, kill_recover})
+KILLS_PARENT = frozenset({kill_parent, kill_both, tear_tail, kill_recover})
 
 
 @dataclass(frozen=True)
@@ -294,7 +289,7 @@ def draw_fault(seed: int, number: int) -> tuple[Fault, random.Random]:
     inject = FAULTS[(seed + number) % len(FAULTS)]
     fault = Fault(
         inject=inject,
-        is_sweep=inject is tear_sweep or chance.random() < 0.25,
+        is_sweep=chance.random() < 0.25,
         has_database=chance.random() < 0.6,
         moment=chance.choice(MOMENTS)(chance),
     )

@@ -22,7 +22,7 @@ import pytest
 import runs
 from runs import Finished
 from tfbench.machine import gpus
-from tfbench.machine.frameworks import is_installed
+from tfbench.machine.devices import is_installed
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 
 REHEARSAL = bool(os.environ.get("TFBENCH_GPU_REHEARSAL"))
@@ -59,10 +59,10 @@ STRATEGIES = ("default", *(pytest.param(name, marks=of_tensorflow_alone(name)) f
 
 @functools.cache
 def count_gpus() -> int:
-    """Returns how many GPUs CUDA shows to this process, or the driver knows where CUDA does not say."""
+    """Returns how many GPUs the driver knows and CUDA_VISIBLE_DEVICES leaves."""
     if REHEARSAL:
         return 1
-    return len(gpus.list_cuda_addresses() or gpus.read_gpus())
+    return len(gpus.choose_visible(gpus.read_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 
 def why_skipped(least: int = 1) -> str | None:

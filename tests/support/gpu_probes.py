@@ -17,7 +17,7 @@ import first_steps
 from gpu_events import CudaEvents, HostEvents
 from tfbench import backends
 from tfbench.backends import peak
-from tfbench.backends.trace import apportion
+from tfbench.backends.profiling import apportion
 from tfbench.machine import gpus
 from tfbench.machine.usage import UsageMeter
 from tfbench.recipe.files import find_recipe, load_recipe
@@ -363,7 +363,8 @@ def _read_capability() -> list[int]:
     import pynvml
 
     pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByPciBusId(gpus.list_cuda_addresses()[0].encode())
+    (address,) = gpus.find_addresses(["GPU:0"])
+    handle = pynvml.nvmlDeviceGetHandleByPciBusId(address.encode())
     capability = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
     pynvml.nvmlShutdown()
     return list(capability)

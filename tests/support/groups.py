@@ -16,7 +16,7 @@ from tfbench.records.journal import plain_fields
 from tfbench.records.observer import Observer
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.runs import session
-from tfbench.runs.limits import RunOutcome
+from tfbench.runs.run import Run
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 
@@ -63,7 +63,7 @@ def ask(num_workers: int | None = 2, **training: Any) -> RunRequest:
     return build_request(run_id=RUN, recipe=build_recipe(distribution=distribution, training=training))
 
 
-def measure(store: Store, request: RunRequest | None = None) -> RunOutcome:
+def measure(store: Store, request: RunRequest | None = None) -> Run:
     """Makes a run."""
     state = TrackingState(tracking_uri=store.tracking_uri, experiment="test")
     return session.execute_run(request or ask(), state, store, None, Observer())

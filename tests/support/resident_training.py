@@ -28,7 +28,7 @@ def configure(*, on_device: bool = True, **values: Any) -> TrainingConfig:
     return TrainingConfig(backend=NAME, global_batch_size=BATCH, epochs=2, seed=3, data_on_device=on_device, **own)  # type: ignore[arg-type]
 
 
-def build_model(training: TrainingConfig, kind: Any = None, *, is_small: bool = False) -> Any:
+def build_model(training: TrainingConfig, kind: Any = None, *, optimizer: Any = None, is_small: bool = False) -> Any:
     """Builds a network whose moving statistics tell the order of its steps, and its dropout, too.
 
     But PyTorch's dropout draws from a generator that all of a process shares.
@@ -42,7 +42,7 @@ def build_model(training: TrainingConfig, kind: Any = None, *, is_small: bool = 
     hidden = flat if is_small else layers.BatchNormalization()(layers.Dense(8, use_bias=False)(flat))
     model = (kind or keras.Model)(inputs, layers.Dense(3)(layers.Dropout(0.0 if NAME == "torch" else 0.5)(hidden)))
     model.compile(
-        "sgd" if is_small else "adam",
+        optimizer or ("sgd" if is_small else "adam"),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=[] if is_small else ["accuracy"],
         steps_per_execution=training.steps_per_execution,
@@ -61,7 +61,7 @@ def place(training: TrainingConfig, strategy: Any = None) -> Any:
     from tfbench.backends.tensorflow.placement import ResolvedDistribution
 
     placement = build_placement(devices=("cpu:0",), feed="resident")
-    return ResolvedDistribution(strategy or tf.distribute.get_strategy(), placement, {"/device:CPU:0": "cpu:0"})
+    return ResolvedDistribution(placement, ("/device:CPU:0",), strategy or tf.distribute.get_strategy())
 
 
 def train(

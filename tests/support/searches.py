@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from builders import build_placement, build_result, build_settings
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary, TrackedRun
 from tfbench.runs import session
-from tfbench.runs.limits import RunLimits, RunOutcome
+from tfbench.runs.run import Run, RunLimits
 from tfbench.store import briefs
 from tfbench.sweeps import plan, show_in_mlflow
 
@@ -33,7 +34,7 @@ class PlantedRuns:
         self.places: list[tuple[str, str]] = []  # where they are tracked, as far as a test notes it
         self.num_tracked = 0
 
-    def __call__(self, request: RunRequest, *rest: Any) -> RunOutcome:
+    def __call__(self, request: RunRequest, *rest: Any) -> Run:
         self.requests.append(request)
         self.limits += [one for one in rest if isinstance(one, RunLimits)]
         recipe = request.recipe
@@ -61,7 +62,7 @@ class PlantedRuns:
             num_replicas=num_replicas,
             global_batch_size=batch,
         )
-        return RunOutcome(
+        return Run(
             result=build_result(
                 request=request,
                 placement=placement,
@@ -71,6 +72,7 @@ class PlantedRuns:
             ),
             summary=Summary(metrics=metrics),
             tracked=None,
+            journal=Path("run.jsonl"),
             was_interrupted=fate in ("STOPPED", "HEARD"),
         )
 
@@ -83,7 +85,7 @@ def plant_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlantedRuns]:
     def use(fates: Callable[[int, str], Any] = lambda batch, strategy: None) -> PlantedRuns:
         runs = PlantedRuns(fates)
 
-        def execute(request: RunRequest, state: Any, store: Any, tracker: Any, console: Any, *rest: Any) -> RunOutcome:
+        def execute(request: RunRequest, state: Any, store: Any, tracker: Any, console: Any, *rest: Any) -> Run:
             store.journals.mkdir(parents=True, exist_ok=True)
             store.write_state(request.run_id, state)
             runs.places.append((state.tracking_uri, state.experiment))

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench.datasets.sources import order
-from tfbench.datasets.sources.crops import crop_at_random, crop_view
+from tfbench.datasets.sources.order import crop_at_random, crop_view
 from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
 from tfbench.records.part import WHOLE, Part
 

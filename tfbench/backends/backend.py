@@ -14,18 +14,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from tfbench.backends import keras_variables, one_device
+from tfbench.backends import one_device
 from tfbench.backends.array_feeding import ArrayFeeding
+from tfbench.backends.one_device import Placed
 from tfbench.backends.peak import Kernels
-from tfbench.backends.placed import Placed, Watch
-from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls
-from tfbench.backends.trace import Trace
+from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls, Trace
 from tfbench.datasets.sources.splits import Splits
 from tfbench.machine import gpus
+from tfbench.machine.devices import Framework
 from tfbench.machine.environment import describe_environment
-from tfbench.machine.frameworks import Framework
 from tfbench.machine.usage import GpuPeaks
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
@@ -140,12 +140,16 @@ class Backend(ArrayFeeding, Kernels):
         """Returns how many replicas a model has that is built in the scope that is entered now."""
         return 1
 
-    def watch(self) -> AbstractContextManager[Watch]:
-        """Returns what sees where the first step runs; what has a place only needs to be looked at afterwards."""
+    def watch(self) -> AbstractContextManager[Any]:
+        """Returns a context that sees where the first step runs, whose `verify` is as the one below and ends it."""
         return contextlib.nullcontext(self)
 
     def verify(self, placed: Any, model: Any) -> None:
-        """Makes sure that what was trained is on the devices asked for; see `Watch`."""
+        """Makes sure that what was trained is on the devices asked for.
+
+        Raises:
+            MeasurementError: It is elsewhere.
+        """
         raise NotImplementedError
 
     def synchronize(self) -> None:
@@ -234,17 +238,29 @@ class Backend(ArrayFeeding, Kernels):
     def training_variables(self, model: Any) -> list[Any]:
         """Returns all that training changes in a compiled model, in an order that a model built again has too.
 
-        Each has a shape and a type, and a method `assign`.
+        Weights, seed generators, the optimizer's variables, and what Keras does not count as a model's: the state that
+        recurrent layers carry from batch to batch. Each has a shape and a type, and a method `assign`.
         """
-        return keras_variables.training_variables(model)
+        fixed = [copy for variable in model.non_trainable_variables for copy in self.copies_of(variable)]
+        return [*model.trainable_variables, *fixed, *self.carried_states(model), *model.optimizer.variables]
 
     def carried_states(self, model: Any) -> list[Any]:
         """Returns the variables of the state that recurrent layers carry from batch to batch, of all replicas."""
-        return keras_variables.carried_states(model)
+        import keras
+
+        stateful = [layer for layer in model.layers if getattr(layer, "stateful", False)]
+        states = keras.tree.flatten([getattr(layer, "states", None) or () for layer in stateful])
+        return [copy for state in states for copy in self.copies_of(state)]
+
+    def copies_of(self, variable: Any) -> Sequence[Any]:
+        """Returns what holds the values of a variable of Keras's that may differ from replica to replica."""
+        return (variable,)
 
     def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
         """Returns the value of a variable; of several replicas, that of the first."""
-        return keras_variables.to_numpy(variable)
+        from keras import ops
+
+        return np.array(ops.convert_to_numpy(variable.value))
 
     # Memory as the framework counts it.
 

@@ -1,4 +1,4 @@
-"""Placing a model on the one device that a backend without strategies trains on."""
+"""Devices that are ready for a model; placing it on the one device that a backend without strategies trains on."""
 
 import contextlib
 import dataclasses
@@ -9,7 +9,7 @@ from typing import Any
 
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
-from tfbench.machine.hardware import cpu_model
+from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import Device, parse_devices, require_fitting, require_strategy
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Feed, Placement
@@ -18,19 +18,19 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class OneDevice:
-    """A device, ready for use; the framework's default, so that a model needs no scope to be built on it."""
+class Placed:
+    """Devices that were resolved, ready for a model to be built on them."""
 
-    placement: Placement
-    device_names: tuple[str]  # as this backend's other parts are told it: "cpu:0" or "gpu:0"
+    placement: Placement  # what the journal is told of them
+    device_names: tuple[str, ...]  # those of this process as its backend names them: "cpu:0", "/device:GPU:0"
 
     @property
     def gpu_names(self) -> tuple[str, ...]:
-        """The GPU, as the framework's memory statistics name it."""
-        return tuple(name for name in self.device_names if name.startswith("gpu"))
+        """The GPUs among them, as the framework's memory statistics name them."""
+        return tuple(name.removeprefix("/device:") for name in self.device_names if "gpu" in name.lower())
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Returns a scope that does nothing."""
+        """Returns the scope in which a model is built, to be trained on these devices."""
         return contextlib.nullcontext()
 
 
@@ -50,8 +50,7 @@ def hide_others(config: DistributionConfig, training: TrainingConfig) -> None:
         os.environ[_VISIBLE] = "-1"
     elif devices and devices[0].index >= 0:
         text = os.environ.get(_VISIBLE)
-        for device in asked:
-            _require_there(device, text)
+        _require_there(asked, text)
         seen = None if text is None else gpus.split_visible(text)
         if seen is None:
             os.environ[_VISIBLE] = ",".join(str(device.index) for device in devices)
@@ -59,21 +58,21 @@ def hide_others(config: DistributionConfig, training: TrainingConfig) -> None:
             os.environ[_VISIBLE] = ",".join(seen[device.index] for device in devices if device.index < len(seen))
 
 
-def _require_there(device: Device, text: str | None) -> None:
+def _require_there(asked: Iterable[Device], text: str | None) -> None:
     """Raises DeviceError if a GPU is not among those that CUDA_VISIBLE_DEVICES, `text`, leaves of the machine's.
 
     Said here, since a framework sees nothing of the others afterwards.
     """
-    known = gpus.read_gpus()  # none, too, where the driver does not answer
+    known = gpus.read_gpus()
     visible = gpus.choose_visible(known, text)
-    is_hidden = text is not None and device.index >= len(gpus.split_visible(text))
-    if not is_hidden and (not known or device.index < len(visible)):
+    absent = [str(device) for device in asked if device.index >= len(visible)]
+    if not known or not absent:  # of a driver that does not answer, the framework may still see GPUs
         return
-    if not known:
-        raise DeviceError(f"{device}: not found. {_VISIBLE} is '{text}'.")
     there = ", ".join(["cpu:0", *(f"gpu:{index}" for index, _ in enumerate(visible))])
     reason = "" if text is None else f", as {_VISIBLE} is '{text}'"
-    raise DeviceError(f"{device}: not found. This machine has: {there}{reason}. `tfbench devices` says what they are.")
+    raise DeviceError(
+        f"{', '.join(absent)}: not found. This machine has: {there}{reason}. `tfbench devices` says what they are."
+    )
 
 
 def resolve(
@@ -83,7 +82,7 @@ def resolve(
     framework: str,
     gpu_names: tuple[str, ...],
     feed: Callable[[str], Feed],
-) -> OneDevice:
+) -> Placed:
     """Resolves the device asked for, or the first GPU, else the processor, where none is named.
 
     Args:
@@ -99,7 +98,8 @@ def resolve(
     asked = parse_devices(config)
     device = asked[0] if asked else Device("gpu" if gpu_names else "cpu", 0)
     if device.kind == "gpu" and not gpu_names:
-        raise DeviceError(f"{device if device.index >= 0 else 'gpu'}: not found. {_explain_none(framework)}")
+        name = device if device.index >= 0 else "gpu"
+        raise DeviceError(f"{name}: not found. {framework} sees no GPU. `tfbench devices` says why.")
     if device.index < 0:
         if len(gpu_names) > 1:
             raise DeviceError(
@@ -118,24 +118,10 @@ def resolve(
         hardware=(gpu_names[0] if device.kind == "gpu" else cpu_model(),),
         feed="resident" if training.data_on_device else feed(device.kind),
     )
-    return OneDevice(placement, (f"{device.kind}:0",))
+    return Placed(placement, (f"{device.kind}:0",))
 
 
-def _explain_none(framework: str) -> str:
-    """Says why a framework sees no GPU."""
-    known, text = gpus.read_gpus(), os.environ.get(_VISIBLE)
-    if not known:
-        return "NVIDIA's driver names no GPU. `tfbench devices` says what is there."
-    if not gpus.choose_visible(known, text):
-        return f"{_VISIBLE} is '{text}'."
-    sees = "does not see it" if len(known) == 1 else "sees none of them"
-    return (
-        f"NVIDIA's driver names {', '.join(gpu.name for gpu in known)}, but {framework} {sees}. Install its "
-        f"build for CUDA, of a version that driver {known[0].driver or 'of unknown version'} can start."
-    )
-
-
-def require_on(placed: Any, kinds: Iterable[str], what: str) -> None:
+def require_on(placed: Placed, kinds: Iterable[str], what: str) -> None:
     """Raises MeasurementError unless something is on the device that was asked for.
 
     Args:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tfbench import backends
 from tfbench.backends import array_feeding
-from tfbench.backends.placed import Placed
+from tfbench.backends.one_device import Placed
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError, DeviceError, RecipeError
 from tfbench.models.structure.foreign_model import is_own
@@ -33,18 +33,17 @@ def require_in_memory(splits: Splits) -> Split:
 
 
 def require_plain_fit(model: Any) -> None:
-    """Checks that a compiled model leaves the loop around its training steps to Keras, and to how it was compiled.
-
-    Its steps may be its own: they are done as they are.
+    """Checks that a compiled model leaves its training to Keras.
 
     Raises:
-        RecipeError: Code of the user's would meet samples' numbers in place of batches, or goes unheard.
+        RecipeError: Code of the user's would meet samples' numbers in place of batches, or what it returns is lost.
     """
-    problems = [f"a {name}() of its own" for name in ("fit", "make_train_function") if is_own(model, name)]
+    names = ("fit", "make_train_function", "train_step", "compute_metrics")
+    problems = [f"a {name}() of its own" for name in names if is_own(model, name)]
     problems += ["run_eagerly = True"] if model.run_eagerly else []
     if problems:
         raise RecipeError(
-            f"training.data_on_device: needs a network whose loop of steps is Keras's. "
+            f"training.data_on_device: needs a network whose steps and their loop are Keras's. "
             f"It has {' and '.join(problems)}. Set it to false."
         )
 

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from tfbench.records.observer import Observer
     from tfbench.records.run import RunRequest
     from tfbench.report.run.console import Detail, RunConsole
-    from tfbench.runs.limits import RunLimits, RunOutcome
+    from tfbench.runs.run import Run, RunLimits
     from tfbench.runs.run_maker import RunMaker
-    from tfbench.runs.stored import Run
     from tfbench.store.store import Store
     from tfbench.store.tracking_state import TrackingState
 
@@ -69,7 +68,7 @@ class Measuring(NamedTuple):
     @property
     def limits(self) -> "RunLimits":
         """Of each run."""
-        from tfbench.runs.limits import RunLimits
+        from tfbench.runs.run import RunLimits
 
         memory = None if self.memory_limit_bytes is None else int(self.memory_limit_bytes)
         return RunLimits(timeout_seconds=self.run_timeout_seconds, memory_bytes=memory)
@@ -148,11 +147,11 @@ class ShownRuns:
         self._limits = measuring.limits
         self._warned: set[str] = set()
 
-    def make(self, request: "RunRequest", observer: "Observer | None" = None) -> "RunOutcome":
+    def make(self, request: "RunRequest", observer: "Observer | None" = None) -> "Run":
         """Makes a run, shown as a table of epochs and a summary unless another observer is given."""
         return self.maker.make(request, observer or self.open_console(), self._limits)
 
-    def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "RunOutcome":
+    def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "Run":
         """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
         from tfbench.report.run.brief_console import BriefConsole
 

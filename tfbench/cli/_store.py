@@ -13,19 +13,6 @@ if TYPE_CHECKING:
     from tfbench.tracking.tracker import Tracker
 
 
-def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:
-    """Says on stderr how many lines of a sweep's record are none, so that it is not known what they held."""
-    from tfbench.store.sweep_log import count_unreadable_lines
-    from tfbench.wording import count
-
-    if number := count_unreadable_lines(store, sweep_id):
-        click.echo(
-            f"Warning: {count(number, 'line')} of the record of sweep {sweep_id} could not be read. A run whose end "
-            f"was in it is missing here; `{store.command('sweep', '--resume', sweep_id)}` makes it again.",
-            err=True,
-        )
-
-
 def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "Tracker":
     """Returns a tracker of an MLflow experiment, which says on stderr when a server keeps it waiting.
 

@@ -11,7 +11,7 @@ from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.runs.repeats import Repeats
+    from tfbench.runs.series import Repeats
 
 _SECONDS = 5.0
 
@@ -21,8 +21,7 @@ _SECONDS = 5.0
 @click.option(
     "--baseline",
     metavar="FILE|RUN",
-    multiple=True,
-    help="Compare with a file of --save, or a run and its repeats. Repeatable: from three on, their scatter counts.",
+    help="Compare with a file of --save, or a run and its repeats.",
 )
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
 @click.option("--fail-above", metavar="SHARE", type=SHARE_OR_ZERO, default="5%", help="Fail if slower by more.")
@@ -34,7 +33,7 @@ _SECONDS = 5.0
 @measures
 def check_command(
     recipe: str,
-    baseline: tuple[str, ...],
+    baseline: str | None,
     save: Path | None,
     fail_above: float,
     repeats: int,
@@ -58,8 +57,7 @@ def check_command(
     tfbench check mnist_mlp --data synthetic --baseline @last --repeats 10
     tfbench check mine.toml --baseline 3f2a --format json > check.json
     """
-    from tfbench.analysis.comparison.spread import merge_warnings
-    from tfbench.analysis.run.checks import find_speed_warnings
+    from tfbench.analysis.run.warnings import find_speed_warnings, merge_warnings
     from tfbench.report.comparison.regression import baseline_lines, check_document, check_sections
     from tfbench.report.table import text
     from tfbench.runs import baseline as baselines
@@ -75,7 +73,7 @@ def check_command(
         lines = baseline_lines(sample, save)
         _echo(lines, {"file": str(save), "baseline": sample}, made, measuring)
         return ExitCode.DONE
-    found = baselines.read_sessions(measuring.store, baseline)
+    found = baselines.read_baseline(measuring.store, baseline or "")
     done, made = baselines.check(
         request,
         found,

@@ -7,7 +7,7 @@ import click
 from tfbench.cli._options import stack, store_option
 from tfbench.cli._output import echo_json, echo_lines, terminal_width
 from tfbench.cli._settings import read_machines
-from tfbench.cli._store import end_with_unreadable, warn_of_unreadable_lines
+from tfbench.cli._store import end_with_unreadable
 
 if TYPE_CHECKING:
     from tfbench.api import ComparedRuns
@@ -46,8 +46,6 @@ def read_comparison(
     if recipe and not takes_all:
         raise click.UsageError("--recipe chooses among --all.")
     found = api.compare(runs or None, sweep=sweep, recipe=recipe, machines=read_machines(), store=store.root, **options)
-    if found.plan:
-        warn_of_unreadable_lines(store, found.plan.sweep_id)
     if not found.comparison.rows:
         end_with_unreadable(found.comparison.unreadable)
     return found

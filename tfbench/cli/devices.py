@@ -15,7 +15,7 @@ from tfbench.errors import DeviceError, ExitCode
 
 if TYPE_CHECKING:
     from tfbench.api import Run
-    from tfbench.machine.frameworks import Framework
+    from tfbench.machine.devices import Framework
     from tfbench.records.energy import EnergySources
     from tfbench.records.machine import Gpu
     from tfbench.report.table import Section
@@ -53,24 +53,23 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
     tfbench devices --check
     tfbench devices --format json
     """
-    from tfbench.machine import frameworks
-    from tfbench.machine.devices import explain_missing_gpu, list_gpus, read_system
+    from tfbench.machine import devices
     from tfbench.machine.energy import find_energy_sources
 
     with waiting("asking what is installed for devices"):
-        installed = frameworks.ask_all()
+        installed = devices.ask_all()
     usable = [one for one in installed if not one.problem]
     if installed and not usable:
-        raise DeviceError("\n".join(map(frameworks.describe_silence, installed)))
-    facts = read_system(Path("/"), os.environ)
-    gpus = list_gpus(facts, usable)
-    problems = list(dict.fromkeys(filter(None, (explain_missing_gpu(facts, one) for one in usable))))
+        raise DeviceError("\n".join(map(devices.describe_silence, installed)))
+    facts = devices.read_system(Path("/"), os.environ)
+    gpus = devices.list_gpus(facts, usable)
+    problems = list(dict.fromkeys(filter(None, (devices.explain_missing_gpu(facts, one) for one in usable))))
     energy = find_energy_sources(gpus)
     if output_format == "text":
         echo_sections([_describe(gpus, installed, energy)])
         for problem in problems:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
-    first = usable[0] if usable else frameworks.Framework(name="tensorflow")
+    first = usable[0] if usable else devices.Framework(name="tensorflow")
     seen = [f"gpu:{index}" for index in range(len(first.gpus))]
     wanted = [functools.partial(_check, device, first.name) for device in ("cpu:0", *seen)] if check else []
     if wanted and first.name != "torch":
@@ -131,7 +130,7 @@ def _check_as_one(devices: Sequence[str], backend: str) -> Check:
 
 
 def _check(device: str, backend: str) -> Check:
-    from tfbench.analysis.run.checks import find_requested_warnings
+    from tfbench.analysis.run.warnings import find_requested_warnings
     from tfbench.errors import TfbenchError
 
     limits: dict[str, Any] = {"measurement.seconds": CHECK_SECONDS}

@@ -12,7 +12,7 @@ from tfbench.cli._output import echo_json, exit_code
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
-    from tfbench.runs.limits import RunOutcome
+    from tfbench.runs.run import Run
     from tfbench.runs.series import SeriesRun
 
 _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON document
@@ -60,7 +60,7 @@ def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measur
         profile = asked[len(done)]
         return profile_request(request, profile), ""  # made now: its time is that of its beginning
 
-    def execute(one: "RunRequest", label: str) -> "RunOutcome":
+    def execute(one: "RunRequest", label: str) -> "Run":
         return runs.make(one, ProfileConsole(quiet_stdout=runs.as_json, server=runs.maker.server))
 
     series = make_runs(next_profile, execute)

@@ -14,8 +14,8 @@ from tfbench.cli._output import echo_json, echo_lines, exit_code
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
-    from tfbench.runs.limits import RunOutcome
-    from tfbench.runs.repeats import RepeatPlan
+    from tfbench.runs.run import Run
+    from tfbench.runs.series import RepeatPlan
 
 _REPEATS = click.IntRange(1, 10_000)
 _COUNT = click.IntRange(1, 4096)
@@ -142,7 +142,7 @@ def run_command(
 
 def _read_repeats(repeats: int | None, until_precise: float | None, *, varies_seed: bool) -> "RepeatPlan | None":
     """Returns how often to repeat a run; None: it is one run."""
-    from tfbench.runs.repeats import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
+    from tfbench.runs.series import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
 
     if until_precise is not None:
         least, most = MIN_PRECISE_REPEATS, repeats or DEFAULT_MAX_REPEATS
@@ -159,14 +159,13 @@ def _read_repeats(repeats: int | None, until_precise: float | None, *, varies_se
 def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> "ExitCode":
     """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
     from tfbench.report.run.repeats import repeats_document, repeats_section
-    from tfbench.runs.repeats import repeat_run
-    from tfbench.runs.stored import run_of
+    from tfbench.runs.series import repeat_run
 
     done = repeat_run(request, plan, runs.make_brief)
     console = runs.open_console()
     if done.series.outcomes and runs.detail != "quiet":
         console.show(["The last of them", ""], style="bold")
-        show_run(run_of(done.series.outcomes[-1], runs.maker.store), runs.open_console())
+        show_run(done.series.outcomes[-1], runs.open_console())
     console.show_sections([repeats_section(done.summary)])
     if runs.as_json:
         document = repeats_document(done.summary) | {"runs": [run.document() for run in done.series.outcomes]}
@@ -174,7 +173,7 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
     return exit_code(has_failed=done.summary.num_failed > 0, was_interrupted=done.summary.was_interrupted)
 
 
-def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "RunOutcome":
+def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "Run":
     """Makes a short run of --fast, shown on stderr; says why one that tries something else cannot be made."""
     from tfbench.errors import TfbenchError
 
@@ -190,7 +189,7 @@ def _make_request(
     recipe: str | None, resume: str | None, direct: dict[str, Any], measuring: Measuring, *, name: str | None
 ) -> "RunRequest":
     from tfbench.runs.requests import resumed_request
-    from tfbench.runs.stored import read_predecessor
+    from tfbench.runs.run import read_predecessor
 
     if resume:
         previous, journal = read_predecessor(measuring.store, resume)
@@ -222,14 +221,13 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     import dataclasses
 
     from tfbench.recipe.devices import require_usable
-    from tfbench.runs.launchers.ranks import GivenRank, find_rank
+    from tfbench.runs.ranks import find_rank
 
     recipe = request.recipe
     if recipe.distribution.strategy != "multi_worker":  # variables may stand, which are for all commands
         require_absent(f"{recipe.distribution.strategy} has no workers, --strategy multi_worker has", *given)
         return request
-    named = GivenRank(**given)
-    number, rank = find_rank(named, recipe.distribution.num_workers, recipe.training.backend, os.environ)
+    number, rank = find_rank(recipe, os.environ, **given)
     distribution = dataclasses.replace(recipe.distribution, num_workers=number)
     require_usable(distribution, recipe.training)
     recipe = dataclasses.replace(recipe, distribution=distribution)
@@ -239,13 +237,12 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
 def _make_other_worker(request: "RunRequest", measuring: Measuring) -> "ExitCode":
     """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
     from tfbench.records.observer import Observer
-    from tfbench.records.worker_journals import worker_journal_path
 
-    store, index = measuring.store, request.worker_rank.index if request.worker_rank else 0
+    index = request.worker_rank.index if request.worker_rank else 0
     maker = measuring._replace(no_mlflow=True).open_maker()
     outcome = maker.make(request, Observer(), measuring.limits)
-    status, end, num_workers = outcome.result.status, outcome.result.exit, request.recipe.distribution.num_workers
-    reason, journal = end.reason if end else "", worker_journal_path(store.journal_path(request.run_id), index)
+    status, reason, journal = outcome.status, outcome.reason, outcome.journal
+    num_workers = request.recipe.distribution.num_workers
     if measuring.as_json:
         document = {"worker_index": index, "num_workers": num_workers, "status": status, "reason": reason}
         echo_json(document | {"journal": str(journal)})

@@ -84,8 +84,8 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
     from tfbench import api
     from tfbench.report.profile.console import ProfileConsole
     from tfbench.report.run.console import RunConsole, open_console
+    from tfbench.runs.run import read_stored
     from tfbench.runs.run_maker import server_of
-    from tfbench.runs.stored import read_stored
     from tfbench.store.selection import find_named
 
     try:
@@ -125,7 +125,7 @@ def diff_command(first: str, second: str, store: "Store", output_format: str) ->
     """
     from tfbench.analysis.comparison.difference import compare_runs
     from tfbench.report.comparison.difference import difference_sections
-    from tfbench.runs.stored import read_stored
+    from tfbench.runs.run import read_stored
 
     a, b = (read_stored(store, store.find_training(run)) for run in (first, second))
     if a.run_id == b.run_id:
@@ -185,7 +185,7 @@ def import_command(files: tuple[Path, ...], tracking_uri: str | None, experiment
     tfbench import --store all-machines results/*.jsonl
     tfbench import nodes/journals/*.jsonl && tfbench compare --sweep @last
     """
-    from tfbench.runs.journal_import import import_journals
+    from tfbench.runs.recovery import import_journals
     from tfbench.store.tracking_state import TrackingState
     from tfbench.sweeps.tasks import note_imported
 

@@ -86,7 +86,7 @@ def _show_effective(run: str, store: "Store", output_format: str) -> None:
     from tfbench.report.document import to_plain
     from tfbench.report.run.costs import energy_document, source_section
     from tfbench.report.run.effective import effective_section
-    from tfbench.runs.stored import read_stored
+    from tfbench.runs.run import read_stored
 
     result = read_stored(store, run).result
     values = list_effective(result)

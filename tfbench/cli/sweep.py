@@ -17,7 +17,6 @@ from tfbench.cli._options import (
     stack,
 )
 from tfbench.cli._output import echo_json, exit_code, require_free
-from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ _cluster_options = stack(
 @click.command("sweep", cls=GroupedCommand, short_help="Compare devices and strategies over several sizes.")
 @click.argument("recipe", required=False)
 @setup_options()
-@click.option("--aa", is_flag=True, help="Run each setup against itself: what differs by chance alone?")
+@click.option("--aa", is_flag=True, help="Run one setup against itself: what differs by chance alone?")
 @plan_options(seconds=5)
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
 @click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about two minutes.")
@@ -111,7 +110,6 @@ def sweep_command(
     if resume:
         require_absent("--resume goes by the plan that there is", *_PLANNING, "plan_path")
         planned = reopen_sweep(measuring.store, resume, allows_code=measuring.allows_code)
-        warn_of_unreadable_lines(measuring.store, planned.plan.sweep_id)
         if ray and (planned.plan.time_budget_seconds is not None or planned.plan.refinement):
             option = "--refine" if planned.plan.refinement else "--time-budget"
             raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")
@@ -129,7 +127,7 @@ def sweep_command(
         if not planning["setups"]:
             raise click.UsageError("Missing option '--setup': what other machines have to compare is not known here.")
     request = measuring.make_request(recipe, steady_seconds=None if full else seconds)
-    plan = make_plan(request, measuring, **planning, names_machines=bool(ray or plan_path))
+    plan = make_plan(request, measuring, **planning)
     planned = new_sweep(measuring.store, plan)
     if plan_path and not dry_run:
         return _write_plan(planned, plan_path, measuring)

@@ -7,7 +7,7 @@ import click
 
 from tfbench.cli._options import asked_uri_option, require_absent, store_option
 from tfbench.cli._output import echo_lines, waiting
-from tfbench.cli._store import make_tracker, warn_of_unreadable_lines
+from tfbench.cli._store import make_tracker
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
@@ -71,7 +71,6 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     from tfbench.wording import without_secrets
 
     plan, results = read_sweep(store, find_sweep(store, token))
-    warn_of_unreadable_lines(store, plan.sweep_id)
     with waiting("looking for its runs in MLflow"):
         shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)

@@ -1,13 +1,15 @@
 """ImageNet (ILSVRC 2012) or images like it: 1,281,167 + 50,000, 224x224 colour, 1000 classes, read as they are used."""
 
 import functools
+import os
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pydantic
 
-from tfbench.datasets.sources import image_files
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -16,6 +18,8 @@ from tfbench.schema import Count, Flag, Text, schema
 TRAIN_SAMPLES, VALIDATION_SAMPLES = 1_281_167, 50_000  # as published
 # Red, green and blue of the training images, as published with the VGG networks (Simonyan & Zisserman 2014).
 CHANNEL_MEANS = (123.68, 116.779, 103.939)
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
 
 Side = Annotated[Count, pydantic.Field(le=4096)]
 Classes = Annotated[Count, pydantic.Field(ge=2, le=1_000_000)]
@@ -68,7 +72,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
             "--set dataset.folder=FOLDER, or measure without it: --data synthetic."
         )
     folder = Path(where)
-    classes = image_files.list_classes(folder / "train")
+    classes = _list_classes(folder / "train")
     if len(classes) != config.num_classes:
         raise DatasetError(
             f"data set imagenet: {folder / 'train'}: expected {config.num_classes} classes, found {len(classes)}. "
@@ -76,17 +80,16 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         )
     splits, notes = [], list[str]()
     for name in ("train", "val"):
-        paths, labels, others = image_files.list_images(folder / name, classes)
+        paths, labels, others = _list_images(folder / name, classes)
         if others:
             kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(5))
             notes.append(f"{folder / name}: files not read as images: {kinds}.")
         if name == "val":  # by class as they are listed, the first predictions would all be of the first class
             order = np.random.default_rng(0).permutation(len(paths))
             paths, labels = paths[order], labels[order]
-        read = functools.partial(image_files.read_array, size=config.stored_size)
+        read = functools.partial(read_array, size=config.stored_size)
         splits.append(Split(inputs=paths, targets=labels, num_samples=len(paths), read=read))
     train, validation = splits
-    image_files.require_whole(folder, [*train.inputs, *validation.inputs])
     counts = train.num_samples, validation.num_samples
     sizes = f"{counts[0]:,} + {counts[1]:,} images"
     is_whole = counts == (TRAIN_SAMPLES, VALIDATION_SAMPLES)
@@ -117,3 +120,86 @@ def _describe(config: Config, train_samples: int, validation_samples: int) -> Da
         mirrors=config.mirror,
         views=config.views,
     )
+
+
+def _list_classes(folder: Path) -> list[str]:
+    """Returns the names of the folders in a folder, sorted: the classes, whose labels count from 0.
+
+    Raises:
+        DatasetError: There is no such folder.
+    """
+    try:
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        raise DatasetError(
+            f"{folder}: {error.strerror}. Expected a folder that holds one folder a class, with the images in it."
+        ) from error
+
+
+def _list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], Counter[str]]:
+    """Returns path and label of every image, class by class, each sorted by name, and how many files are no images.
+
+    The latter by what their names end in.
+
+    Args:
+        folder: Holds one folder a class; a class may be missing.
+        classes: Known ones, in the order of their labels.
+
+    Raises:
+        DatasetError: A folder holds no image, or is of no known class.
+    """
+    paths: list[bytes] = []
+    labels: list[int] = []
+    others: Counter[str] = Counter()
+    label_of = {name: label for label, name in enumerate(classes)}
+    for name in _list_classes(folder):
+        if name not in label_of:
+            raise DatasetError(
+                f"{folder / name}: a class that has no training images. Rename or remove the folder, or add "
+                f"the class to the training folder, which has {len(classes)}."
+            )
+        files = sorted(e.name for e in os.scandir(folder / name) if not e.name.startswith(".") and e.is_file())
+        found = [file for file in files if file.lower().endswith(SUFFIXES)]
+        others.update(Path(file).suffix.lower() or file for file in files if file not in set(found))
+        if not found:
+            raise DatasetError(f"{folder / name}: holds no image ({', '.join(SUFFIXES)}). Remove it, or fill it.")
+        paths += [os.fsencode(folder / name / file) for file in found]
+        labels += [label_of[name]] * len(found)
+    if not paths:
+        raise DatasetError(f"{folder}: holds no class folders. Expected one folder a class, with the images in it.")
+    return np.array(paths, np.bytes_), np.array(labels, np.int64), others
+
+
+def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:
+    """Returns the central square of an image, resized: bilinear, by the centres of pixels, without antialiasing.
+
+    Raises:
+        DatasetError: The file is no image.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(os.fsdecode(path)) as image:
+            side = min(image.size)
+            left, top = ((length - side) // 2 for length in image.size)
+            square = _in_colour(image).crop((left, top, left + side, top + side))
+    except Exception as error:  # what Pillow's readers raise about broken files
+        raise DatasetError(
+            f"{os.fsdecode(path)}: cannot be read as an image; it is missing, cut off or of another format. Replace or "
+            "remove it."
+        ) from error
+    if side != size:  # not `resize`, which is slower, and antialiases
+        step = side / size
+        square = square.transform(
+            (size, size), Image.Transform.AFFINE, (step, 0, 0, 0, step, 0), Image.Resampling.BILINEAR
+        )
+    return np.asarray(square)
+
+
+def _in_colour(image: Any) -> Any:
+    """Returns an image of any mode in red, green and blue, eight bits each; what is transparent is taken as it is."""
+    from PIL import Image
+
+    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
+        image = Image.fromarray((np.asarray(image).clip(0, 0xFFFF) >> 8).astype(np.uint8))
+    return image.convert("RGB")

@@ -1,8 +1,29 @@
 """MNIST: 60,000 + 10,000 handwritten digits, 28x28 grey, 10 classes."""
 
-from tfbench.datasets.sources.splits import Splits
+import dataclasses
+import gzip
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfbench.datasets.sources import cache, tfds
+from tfbench.datasets.sources.splits import Found, Split, Splits, copy_aligned, reading
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import schema
+
+IDX_FILES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+NPZ_FILE = "mnist.npz"
+_ACCEPTED = (
+    f"{', '.join(name for names in IDX_FILES.values() for name in names)}, or {NPZ_FILE}, or mnist/ as prepared by "
+    "tensorflow-datasets,"
+)
+_UNSIGNED_BYTES = 0x08  # type of the values, in the third byte of a file
 
 
 @schema
@@ -34,13 +55,69 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    from tfbench.datasets.sources import mnist_files, tfds
-
-    found = mnist_files.load(data_dir) or tfds.load(
+    found = load_files(data_dir) or tfds.load(
         "mnist",
         data_dir,
         splits=("train", "test"),
         host="https://storage.googleapis.com",
-        accepted=mnist_files.ACCEPTED,
+        accepted=_ACCEPTED,
     )
     return found.train_and_test(describe(config))
+
+
+def load_files(data_dir: str | None) -> Found | None:
+    """Loads the training and the test split; None if the folder holds MNIST in neither form.
+
+    Raises:
+        DatasetError: A file is damaged.
+    """
+    if data_dir is None:
+        return None
+    folder = Path(data_dir)
+    npz = folder / NPZ_FILE
+    files = [npz] if npz.is_file() else [_find_idx(folder, name) for names in IDX_FILES.values() for name in names]
+    paths = [path for path in files if path]
+    if len(paths) < len(files):
+        return None
+
+    def decode() -> Found:
+        arrays = _read_npz(npz) if npz in paths else [_read_idx(path) for path in paths]
+        with reading(folder, "MNIST"):
+            pairs = zip(IDX_FILES, arrays[::2], arrays[1::2], strict=True)
+            return Found(splits={key: _make_split(images, labels) for key, images, labels in pairs})
+
+    # Files that are not packed are read faster than they are checked.
+    is_packed = all(path.suffix in (".npz", ".gz") for path in paths)
+    found = cache.load("mnist, publisher's files", folder, paths, decode) if is_packed else decode()
+    return dataclasses.replace(found, source=f"publisher's files, {folder}", where=str(folder))
+
+
+def _make_split(images: npt.NDArray[Any], labels: npt.NDArray[Any]) -> Split:
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise ValueError(f"it has labels of shape {labels.shape}, {labels.dtype}")
+    return Split(inputs=copy_aligned(images[..., None]), targets=labels.astype(np.int64), num_samples=len(images))
+
+
+def _read_npz(path: Path) -> list[npt.NDArray[Any]]:
+    with reading(path, "Keras's MNIST"), path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        return [stored[f"{kind}_{key}"] for key in IDX_FILES for kind in "xy"]
+
+
+def _find_idx(folder: Path, name: str) -> Path | None:
+    """Returns an IDX file, packed or not; some copies have a point before "idx"."""
+    names = (name, name.replace("-idx", ".idx"))
+    paths = (folder / f"{one}{suffix}" for one in names for suffix in (".gz", ""))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _read_idx(path: Path) -> npt.NDArray[np.uint8]:
+    """Reads two bytes of zeros, the type, the number of sizes, each size as four bytes, then the values."""
+    with reading(path, "an IDX file of bytes"):
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTES:
+            raise ValueError("it does not start as one")
+        start = 4 + 4 * data[3]
+        shape = tuple(int(size) for size in np.frombuffer(data[4:start], ">u4"))
+        if len(data) != start + math.prod(shape):
+            raise ValueError("it is cut off, or longer than it says")
+        return np.frombuffer(data, np.uint8, offset=start).reshape(shape)

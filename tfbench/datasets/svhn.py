@@ -1,13 +1,27 @@
 """SVHN: 598,388 + 6,000 house-number digits, 32x32 colour, 10 classes, and a test split of 26,032."""
 
 import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from tfbench.datasets.sources.splits import Splits, copy_aligned
+import numpy as np
+import numpy.typing as npt
+
+from tfbench.datasets.sources import cache, tfds
+from tfbench.datasets.sources.splits import Found, Split, Splits, allocate, copy_aligned, reading
+from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Flag, NaturalNumber, schema
 
 IMAGES = {"train": 73_257, "extra": 531_131, "test": 26_032}  # as published
 VALIDATION_PER_CLASS = {"train": 400, "extra": 200}  # of each digit
+
+FILES = {"train": "train_32x32.mat", "extra": "extra_32x32.mat", "test": "test_32x32.mat"}
+IMAGE_SHAPE = (32, 32, 3)
+_CHUNK = 4096  # images copied at a time
+_ACCEPTED = f"{', '.join(FILES.values())}, or svhn_cropped/ as prepared by tensorflow-datasets,"
+_REMEDY = "Fetch the cropped digits, format 2 of http://ufldl.stanford.edu/housenumbers, again."
 
 
 @schema
@@ -44,15 +58,13 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    from tfbench.datasets.sources import svhn
-
-    found = svhn.load(data_dir)
+    found = _load_parts(data_dir)
     counts = {part: found.splits[part].num_samples for part in IMAGES}
     found.require(describe(config), counts)
     if config.transposed:  # views, so that each image is still copied once
         turned = {part: dataclasses.replace(s, inputs=s.inputs.swapaxes(1, 2)) for part, s in found.splits.items()}
         found = dataclasses.replace(found, splits=turned)
-    train, validation, mean = svhn.split_training_images(found, VALIDATION_PER_CLASS, seed=config.seed)
+    train, validation, mean = _split_training_images(found, VALIDATION_PER_CLASS, seed=config.seed)
     test = dataclasses.replace(found.splits["test"], inputs=copy_aligned(found.splits["test"].inputs))
     is_whole = counts == IMAGES
     sizes = f"{_sizes(counts)} of {_sizes(IMAGES)} images"
@@ -84,3 +96,107 @@ def _describe(counts: dict[str, int]) -> DatasetSpec:
 
 def _sizes(counts: dict[str, int]) -> str:
     return " + ".join(f"{counts[part]:,}" for part in ("train", "extra", "test"))
+
+
+def _load_parts(data_dir: str | None) -> Found:
+    """Loads the splits "train", "extra" and "test": the publisher's files in a folder or in its svhn/, or tfds's data.
+
+    Raises:
+        DatasetError: Neither is there and nothing can be fetched, or one of the files is missing or damaged.
+    """
+    for folder in (Path(data_dir), Path(data_dir) / "svhn") if data_dir else ():
+        found = [name for name in FILES.values() if (folder / name).exists()]
+        missing = [name for name in FILES.values() if name not in found]
+        if found and missing:
+            raise DatasetError(
+                f"data set svhn: {folder}: expected {', '.join(FILES.values())}; found {', '.join(found)} alone. "
+                f"Fetch {' and '.join(missing)}, too."
+            )
+        if found:
+            return _load_files(folder)
+    return tfds.load(
+        "svhn_cropped", data_dir, splits=tuple(FILES), host="http://ufldl.stanford.edu", accepted=_ACCEPTED
+    )
+
+
+def _split_training_images(
+    found: Found, validation_per_class: Mapping[str, int], *, seed: int
+) -> tuple[Split, Split, npt.NDArray[np.float32]]:
+    """Splits parts into training and validation images, copying each image once.
+
+    Args:
+        found: All parts.
+        validation_per_class: Parts to be split; the first so many of each digit of the shuffled part validate.
+        seed: Of the shuffling.
+
+    Returns:
+        Training, validation, and the mean image of both together.
+
+    Raises:
+        DatasetError: A part has too few images of a digit.
+    """
+    num_images = sum(found.splits[part].num_samples for part in validation_per_class)
+    num_training = max(0, num_images - 10 * sum(validation_per_class.values()))
+    inputs, targets = allocate((num_training, *IMAGE_SHAPE), np.uint8), allocate((num_training,), np.int64)
+    total = np.zeros(IMAGE_SHAPE, np.uint64)
+    chosen_inputs, chosen_targets = [], []
+    position = 0
+    for number, (part, per_class) in enumerate(validation_per_class.items()):
+        images, labels = found.splits[part].inputs, found.splits[part].targets
+        chosen = _choose(labels, per_class, np.random.default_rng([seed, number]), f"{found.where}, split {part}")
+        chosen_inputs.append(images[chosen])
+        chosen_targets.append(labels[chosen])
+        trains = np.ones(len(labels), np.bool_)
+        trains[chosen] = False
+        for start in range(0, len(labels), _CHUNK):
+            chunk, mask = images[start : start + _CHUNK], trains[start : start + _CHUNK]
+            total += chunk.sum(axis=0, dtype=np.uint64)
+            end = position + int(mask.sum())
+            inputs[position:end] = chunk[mask]
+            targets[position:end] = labels[start : start + _CHUNK][mask]
+            position = end
+    validation_inputs, validation_targets = np.concatenate(chosen_inputs), np.concatenate(chosen_targets)
+    return (
+        Split(inputs=inputs, targets=targets, num_samples=num_training),
+        Split(inputs=validation_inputs, targets=validation_targets, num_samples=len(validation_targets)),
+        (total / num_images).astype(np.float32),
+    )
+
+
+def _choose(labels: npt.NDArray[Any], per_class: int, rng: np.random.Generator, where: str) -> npt.NDArray[np.int64]:
+    """Returns the rows of the first `per_class` images of each digit of a shuffled part, mixed."""
+    order = rng.permutation(len(labels))
+    rows = []
+    for digit in range(10):
+        found = order[labels[order] == digit][:per_class]
+        if len(found) < per_class:
+            raise DatasetError(
+                f"{where}: expected at least {per_class} images of digit {digit} for validation, found {len(found)}."
+            )
+        rows.append(found)
+    return rng.permutation(np.concatenate(rows))
+
+
+def _load_files(folder: Path) -> Found:
+    def decode() -> Found:
+        return Found(splits={part: _decode(folder / name) for part, name in FILES.items()})
+
+    paths = [folder / name for name in FILES.values()]
+    found = cache.load("svhn, publisher's files", folder, paths, decode)
+    source, where = f"SVHN's .mat files, {folder}", f"data set svhn: {folder}"
+    return dataclasses.replace(found, source=source, where=where)
+
+
+def _decode(path: Path) -> Split:
+    """Reads a MATLAB file: X of shape (32, 32, 3, images), and y, in which digit 0 is 10."""
+    import scipy.io
+
+    with reading(path, "SVHN's MATLAB 5 file", _REMEDY):
+        arrays = scipy.io.loadmat(path, variable_names=["X", "y"])
+        images, labels = arrays["X"], arrays["y"].reshape(-1)
+        if images.shape != (*IMAGE_SHAPE, len(labels)) or images.dtype != np.uint8:
+            found = f"X {images.shape}, {images.dtype}, and y {arrays['y'].shape}"
+            raise ValueError(f"expected X (32, 32, 3, images), uint8, and y (images, 1); found {found}")
+        if not (labels.min() >= 1 and labels.max() <= 10) or np.any(labels % 1):
+            raise ValueError(f"expected labels 1 to 10, found {labels.min()} to {labels.max()}")
+        return Split(inputs=images.transpose(3, 0, 1, 2), targets=labels.astype(np.int64) % 10, num_samples=len(labels))

@@ -6,6 +6,11 @@ Nothing is made up for what cannot be read.
 
 A counter says how much it has counted since some moment; so only differences mean anything, and only over stretches
 that are long beside the time after which a counter is renewed. That is for `analysis.run.energy` to judge.
+
+The kernel (RAPL, of Intel and of AMD) lists zones within zones: a package, and in it its cores, its graphics and on
+servers its memory. A package's counter holds its cores and its graphics but not its memory, so that packages and memory
+are read, and nothing else: what is within a package would be counted twice, and so would "psys", the whole platform.
+Zones called intel-rapl-mmio are the same packages by another way.
 """
 
 import contextlib
@@ -13,11 +18,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfbench.machine.gpu_state import WatchedGpu
-from tfbench.machine.nvml import close_driver, open_driver, why_not
-from tfbench.machine.rapl import ROOT, RaplZone, open_zones
-from tfbench.records.energy import EnergyReading, EnergySources, MachineState, Moment
+from tfbench.machine.gpus import WatchedGpu, close_driver, open_driver, why_not
+from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, MachineState, Moment, Part
 from tfbench.records.machine import Gpu
+
+ROOT = Path("/")
+_FOLDER = "sys/class/powercap"
+_RESOLUTION_SECONDS = 0.001  # the kernel's counters move about once in a millisecond (Intel SDM 3B, 15.10)
+_MICRO = 1e-6
 
 
 def addresses_in_use(devices: Sequence[str], visible: Sequence[str]) -> dict[str, str]:
@@ -25,8 +33,8 @@ def addresses_in_use(devices: Sequence[str], visible: Sequence[str]) -> dict[str
 
     Args:
         devices: Of the placement: "gpu:1", counted among the GPUs that there are before any is hidden.
-        visible: Addresses of those that its process sees, which are these and no others, in the same order; empty: CUDA
-            did not tell.
+        visible: Addresses of those that its process sees, which are these and no others, in the same order; empty: not
+            known.
     """
     gpus = [name for name in devices if name.startswith("gpu:")]
     return dict(zip(gpus, visible if len(visible) == len(gpus) else [""] * len(gpus), strict=True))
@@ -96,7 +104,7 @@ class EnergyMeter:
         problems = []
         for address in dict.fromkeys(addresses):
             if not address:
-                problems.append("GPUs: CUDA does not tell which of the machine's GPUs are in use")
+                problems.append("GPUs: the driver does not tell which of the machine's GPUs are in use")
             elif problem := why_not("nvmlDeviceGetHandleByPciBusId", address):
                 problems.append(f"GPU {address}: the driver does not know it: {problem}")
             else:
@@ -107,3 +115,69 @@ class EnergyMeter:
                 else:
                     self._counters.append(gpu)
         return problems
+
+
+class RaplZone:
+    """One counter: of a package, or of its memory."""
+
+    def __init__(self, source: EnergySource, path: Path) -> None:
+        self.source = source
+        self._path = path
+
+    def read(self) -> float | None:
+        """Returns joules; None if it cannot be read any more."""
+        try:
+            return int(self._path.read_text(encoding="ascii")) * _MICRO
+        except (OSError, ValueError):
+            return None
+
+
+def open_zones(root: Path = ROOT) -> tuple[list[RaplZone], str]:
+    """Returns all counters, or none and why one cannot be read: a figure of one of two would be told as that of both.
+
+    Args:
+        root: Where /sys lies.
+    """
+    zones = list[RaplZone]()
+    for folder in sorted((root / _FOLDER).glob("intel-rapl:*")):
+        if (source := _describe(folder)) is None:
+            continue
+        counter = folder / "energy_uj"
+        try:
+            counter.read_text(encoding="ascii")
+        except PermissionError:
+            pattern = root / _FOLDER / "intel-rapl:*" / "energy_uj"
+            return [], (
+                f"processors: {counter}: permission denied: only root may read it (CVE-2020-8694). `sudo chmod a+r "
+                f"{pattern}` allows it to all until the machine starts again"
+            )
+        except OSError as error:
+            return [], f"processors: {counter}: {error.strerror}"
+        zones.append(RaplZone(source, counter))
+    if not zones:
+        return [], (
+            f"processors: {root / _FOLDER} has no counters of energy (RAPL): a virtual machine, a container that hides "
+            "them, or a processor or kernel without"
+        )
+    return zones, ""
+
+
+def _describe(folder: Path) -> EnergySource | None:
+    """Returns what a zone counts; None for one that another holds."""
+    name = _read(folder, "name")
+    part: Part = "dram" if name == "dram" else "package"
+    if part == "dram":
+        parent = folder.name.rpartition(":")[0]
+        name = f"{_read(folder.with_name(parent), 'name') or parent} dram"
+    elif not name.startswith("package"):  # "package-0", or "package-0-die-1"
+        return None
+    found = _read(folder, "max_energy_range_uj")
+    range_joules = int(found) * _MICRO if found.isdecimal() else None
+    return EnergySource(name=name, part=part, resolution_seconds=_RESOLUTION_SECONDS, range_joules=range_joules)
+
+
+def _read(folder: Path, name: str) -> str:
+    try:
+        return (folder / name).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

@@ -1,18 +1,32 @@
-"""Hardware and versions of the process that asks."""
+"""The machine, the versions in use, and what the kernel lets the process that asks have; read within milliseconds.
 
+`root` is where /proc and /sys lie.
+"""
+
+import contextlib
 import importlib.metadata
 import os
 import platform
 import re
-from collections.abc import Callable, Mapping
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from tfbench import __version__
-from tfbench.machine import gpus, hardware, working_tree
+from tfbench.machine import gpus
+from tfbench.machine.usage import control_group_folders
 from tfbench.records.machine import Environment
 
+ROOT = Path("/")
+_CPUS = "sys/devices/system/cpu/cpu[0-9]*"
+_NO_LIMIT_BYTES = 2**60  # version 1 writes the largest number of pages where there is no limit
+_POLICIES = ("OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE")  # by the kernel's number
+_REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
+_COMMAND_SECONDS = 20  # git on a slow disk
+_STATUS = ["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty"]
 # Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow, XLA. But
 # for two that scikit-learn sets when Keras imports it: they are about loading a library twice and about forks.
 _THREAD_VARIABLES = re.compile(
@@ -29,33 +43,6 @@ _FRAMEWORK_VARIABLES = re.compile(
     "|TF_GPU_ALLOCATOR|TORCHINDUCTOR_|TORCH_CUDNN_|XLA_CLIENT_MEM_FRACTION|XLA_PYTHON_CLIENT_)"
 )
 
-# What is known of the machine, the process and the versions in use, by the fields of the record.
-_READERS: dict[str, Callable[[], Any]] = {
-    "hostname": platform.node,
-    "cpu_model": hardware.cpu_model,
-    "num_physical_cores": lambda: psutil.cpu_count(logical=False),
-    "num_logical_cores": lambda: os.cpu_count() or 1,
-    "usable_cores": lambda: len(os.sched_getaffinity(0)),
-    "memory_bytes": lambda: psutil.virtual_memory().total,
-    "gpus": gpus.read_gpus,
-    "os": platform.platform,
-    "python": platform.python_version,
-    "tfbench": lambda: __version__,
-    "keras": lambda: importlib.metadata.version("keras"),
-    "numpy": lambda: importlib.metadata.version("numpy"),
-    "mlflow": lambda: find_version("mlflow"),
-    "load_average": lambda: os.getloadavg()[0],
-    "num_sockets": hardware.count_sockets,
-    "cpu_quota_cores": hardware.read_quota_cores,
-    "cpu_governor": hardware.read_governor,
-    "memory_limit_bytes": hardware.read_memory_limit,
-    "cpuset": hardware.read_cpuset,
-    "niceness": hardware.read_niceness,
-    "scheduling_policy": hardware.read_policy,
-    "autogroup_niceness": hardware.read_autogroup_niceness,
-    "thread_variables": lambda: find_thread_variables(os.environ),
-}
-
 
 def describe_environment(**framework: Any) -> Environment:
     """Describes the machine and the versions in use.
@@ -65,7 +52,7 @@ def describe_environment(**framework: Any) -> Environment:
     Args:
         framework: What the backend says of itself, as fields of the record.
     """
-    commit, has_changes = working_tree.read_commit()
+    commit, has_changes = read_commit()
     facts = {name: read() for name, read in _READERS.items()}
     return Environment(git_commit=commit, git_dirty=has_changes, **facts, **framework)
 
@@ -99,3 +86,124 @@ def find_version(package: str) -> str | None:
 
 def _list_variables(environment: Mapping[str, str], names: re.Pattern[str]) -> str:
     return " ".join(f"{name}={environment[name]}" for name in sorted(environment) if names.match(name))
+
+
+def cpu_model(root: Path = ROOT) -> str:
+    """Returns the processor's name."""
+    lines = "".join(_read_each([root / "proc/cpuinfo"])).splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
+
+
+def read_governor(root: Path = ROOT) -> str | None:
+    """Returns how the kernel chooses the cores' clock, several separated by ", "; None where it does not choose it."""
+    return ", ".join(sorted(set(_read_each(root.glob(f"{_CPUS}/cpufreq/scaling_governor"))))) or None
+
+
+def read_quota_cores(root: Path = ROOT) -> float | None:
+    """Returns how many cores' worth of time the control groups of this process allow it; None: no limit.
+
+    A group cannot use more than those around it are allowed, so that the smallest of their quotas holds.
+    """
+    quotas = []
+    for folder in control_group_folders(root):
+        words = " ".join(_read_each([folder / "cpu.max"])).split()  # version 2: "200000 100000" or "max 100000"
+        words = words or list(_read_each([folder / "cpu.cfs_quota_us", folder / "cpu.cfs_period_us"]))
+        with contextlib.suppress(ValueError):  # "max", or not there
+            quota, period = map(int, words)
+            if quota > 0 and period > 0:  # version 1 writes -1 for no limit
+                quotas.append(quota / period)
+    return min(quotas, default=None)
+
+
+def read_memory_limit(root: Path = ROOT) -> int | None:
+    """Returns how much memory the control groups of this process allow it, in bytes; None: no limit.
+
+    A group cannot have more than those around it, so that the smallest limit holds. Above `memory.high` a group is
+    slowed down, so that this is one, too.
+    """
+    names = ("memory.max", "memory.high", "memory.limit_in_bytes")
+    limits = [int(text) for text in _read_groups(root, "memory", names) if text.isdecimal()]  # else "max"
+    return min((limit for limit in limits if limit < _NO_LIMIT_BYTES), default=None)
+
+
+def read_cpuset(root: Path = ROOT) -> str | None:
+    """Returns the processor cores that the control groups allow, "0-3,8"; None where they do not say.
+
+    A group for which nothing is set is as the one around it.
+    """
+    found = _read_groups(root, "cpuset", ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"))
+    return next((cores for cores in found if cores), None)
+
+
+def read_niceness() -> int:
+    """Returns the niceness of the calling thread, -20 (first) to 19 (last); threads that it starts inherit it."""
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def read_policy() -> str:
+    """Returns how the kernel schedules the calling thread: "SCHED_OTHER", or "SCHED_FIFO 10" with a priority."""
+    policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+    name = f"SCHED_{_POLICIES[policy]}" if policy < len(_POLICIES) else f"policy {policy}"
+    return f"{name} {os.sched_getparam(0).sched_priority}" if policy in _REAL_TIME else name
+
+
+def _read_groups(root: Path, controller: str, names: Iterable[str]) -> Iterator[str]:
+    """Yields the contents of files of the control groups of this process, innermost group first."""
+    for folder in control_group_folders(root, controller):
+        yield from _read_each(folder / name for name in names)
+
+
+def _read_each(paths: Iterable[Path]) -> Iterator[str]:
+    """Yields the content of the files that can be read."""
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError):
+            yield path.read_text(encoding="utf-8").strip()
+
+
+def read_commit() -> tuple[str | None, bool | None]:
+    """Returns the commit that is checked out, and whether files known to git differ from it; None: not known.
+
+    Of a submodule it counts which commit is checked out, not whether its files differ.
+    """
+    commit = _ask_git(["rev-parse", "HEAD"])
+    changes = None if commit is None else _ask_git(_STATUS)
+    return commit, None if changes is None else bool(changes)
+
+
+def _ask_git(arguments: list[str]) -> str | None:
+    """Returns what git prints, or None where it is missing, fails, hangs, or takes the tree for somebody else's."""
+    command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="surrogateescape", timeout=_COMMAND_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+# What is known of the machine, the process and the versions in use, by the fields of the record.
+_READERS: dict[str, Callable[[], Any]] = {
+    "hostname": platform.node,
+    "cpu_model": cpu_model,
+    "num_physical_cores": lambda: psutil.cpu_count(logical=False),
+    "num_logical_cores": lambda: os.cpu_count() or 1,
+    "usable_cores": lambda: len(os.sched_getaffinity(0)),
+    "memory_bytes": lambda: psutil.virtual_memory().total,
+    "gpus": gpus.read_gpus,
+    "os": platform.platform,
+    "python": platform.python_version,
+    "tfbench": lambda: __version__,
+    "keras": lambda: importlib.metadata.version("keras"),
+    "numpy": lambda: importlib.metadata.version("numpy"),
+    "mlflow": lambda: find_version("mlflow"),
+    "load_average": lambda: os.getloadavg()[0],
+    "cpu_quota_cores": read_quota_cores,
+    "cpu_governor": read_governor,
+    "memory_limit_bytes": read_memory_limit,
+    "cpuset": read_cpuset,
+    "niceness": read_niceness,
+    "scheduling_policy": read_policy,
+    "thread_variables": lambda: find_thread_variables(os.environ),
+}

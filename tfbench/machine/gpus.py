@@ -1,37 +1,57 @@
 """NVIDIA's GPUs: what their driver says of each, and which of them a framework calls by which number.
 
-The driver lists them by their place on the bus. CUDA, and so a framework, counts those that CUDA_VISIBLE_DEVICES names,
-in the order that it and CUDA_DEVICE_ORDER say: by speed, unless told otherwise. So both are asked, and matched by the
-address on the bus. CUDA's driver tells addresses before any GPU is in use; TensorFlow only of devices that it has made.
-Waking a driver that has been idle takes seconds, all else milliseconds.
+The driver lists them by their place on the bus, and CUDA, and so a framework, counts those that CUDA_VISIBLE_DEVICES
+names in the same order: measuring processes have CUDA_DEVICE_ORDER=PCI_BUS_ID. Waking a driver that has been idle takes
+seconds, all else milliseconds.
 """
 
-import ctypes
 import itertools
-import re
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfbench.machine import nvml
+from tfbench.records.energy import EnergySource, GpuState
 from tfbench.records.machine import Gpu
 
-_CUDA_LIBRARY = "libcuda.so.1"  # of the driver; nothing of CUDA's own need be installed
-_ADDRESS_BYTES = 32
-_ADDRESS = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", re.IGNORECASE)
+_RESOLUTION_SECONDS = 0.1  # the counter of energy is renewed every 20 to 100 ms, by the kind of the GPU
+_SM_CLOCK, _MEMORY_CLOCK, _TEMPERATURE = 1, 2, 0  # NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU
+
+
+def open_driver() -> str:
+    """Opens NVIDIA's driver, once for each `close_driver`; says why it cannot be, "" if it is open."""
+    return why_not("nvmlInit")
+
+
+def close_driver() -> None:
+    """Closes NVIDIA's driver again."""
+    ask("nvmlShutdown")
+
+
+def ask(function: str, *arguments: Any) -> Any:
+    """Returns what the driver answers; None where it has no answer, or these bindings lack the question.
+
+    So a virtual GPU has no power limit.
+    """
+    return _call(function, *arguments)[0]
+
+
+def why_not(function: str, *arguments: Any) -> str:
+    """Says why the driver has no answer to a question; "" if it has."""
+    return _call(function, *arguments)[1]
 
 
 def read_gpus() -> tuple[Gpu, ...]:
     """Returns the GPUs that NVIDIA's driver knows, in the order of their bus; none where there is no driver."""
-    if nvml.open_driver():  # no driver, or one that does not answer
+    if open_driver():  # no driver, or one that does not answer
         return ()
     try:
-        version = _text(nvml.ask("nvmlSystemGetDriverVersion"))
-        handles = [nvml.ask("nvmlDeviceGetHandleByIndex", n) for n in range(nvml.ask("nvmlDeviceGetCount") or 0)]
+        version = ask("nvmlSystemGetDriverVersion")
+        handles = [ask("nvmlDeviceGetHandleByIndex", n) for n in range(ask("nvmlDeviceGetCount") or 0)]
         # One that has fallen off the bus has no handle.
         found = [_describe(handle, version) for handle in handles if handle is not None]
         return tuple(sorted(found, key=lambda gpu: gpu.bus_id or ""))
     finally:
-        nvml.close_driver()
+        close_driver()
 
 
 def split_visible(text: str) -> list[str]:
@@ -44,7 +64,7 @@ def choose_visible(known: Sequence[Gpu], text: str | None) -> tuple[Gpu, ...]:
     """Returns the GPUs that CUDA shows to a process, in its order, without asking it: it reads its variables but once.
 
     Args:
-        known: As of `read_gpus`: CUDA_DEVICE_ORDER=PCI_BUS_ID, which measuring processes have, numbers them so.
+        known: As of `read_gpus`.
         text: CUDA_VISIBLE_DEVICES; None: not set.
     """
     if text is None:
@@ -58,38 +78,58 @@ def choose_visible(known: Sequence[Gpu], text: str | None) -> tuple[Gpu, ...]:
 
 
 def find_addresses(visible: Sequence[str]) -> tuple[str, ...]:
-    """Returns the addresses of GPUs that TensorFlow calls "/physical_device:GPU:2"; none where CUDA does not tell."""
+    """Returns the addresses of GPUs that TensorFlow calls "/physical_device:GPU:2"; none where one is not known."""
+    if not visible:
+        return ()
+    known = choose_visible(read_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
     numbers = [int(name.rpartition(":")[2]) for name in visible]
-    addresses = list_cuda_addresses() if numbers else ()
-    return tuple(addresses[number] for number in numbers) if max(numbers, default=0) < len(addresses) else ()
+    addresses = [known[number].bus_id or "" for number in numbers if number < len(known)]
+    return tuple(addresses) if all(addresses) and len(addresses) == len(numbers) else ()
 
 
-def list_cuda_addresses() -> tuple[str, ...]:
-    """Returns the addresses of the GPUs that CUDA shows to this process, in its order; none where it shows none."""
-    try:
-        cuda = _load_cuda()
-    except OSError:
-        return ()
-    count, device = ctypes.c_int(), ctypes.c_int()
-    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
-        return ()
-    addresses = []
-    for number in range(count.value):
-        text = ctypes.create_string_buffer(_ADDRESS_BYTES)
-        if cuda.cuDeviceGet(ctypes.byref(device), number) or cuda.cuDeviceGetPCIBusId(text, _ADDRESS_BYTES, device):
-            return ()
-        addresses.append(read_address(text.value))
-    return tuple(addresses)
-
-
-def read_address(text: str | bytes) -> str:
+def read_address(text: str) -> str:
     """Returns an address on the bus as Linux writes it: the driver's "00000000:3B:00.0" is "0000:3b:00.0"."""
-    plain = text.decode() if isinstance(text, bytes) else text
-    found = _ADDRESS.fullmatch(plain.strip("\0 "))
-    if not found:
-        return plain
-    domain, bus, device, function = (int(part, 16) for part in found.groups())
-    return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+    domain, _, rest = text.partition(":")
+    return f"{int(domain, 16):04x}:{rest.lower()}"
+
+
+class WatchedGpu:
+    """A GPU in use: its counter of energy, and what it does at the moment; the driver must stay open.
+
+    Args:
+        address: On the bus: "0000:3b:00.0".
+    """
+
+    def __init__(self, address: str) -> None:
+        self.source = EnergySource(name=address, part="gpu", resolution_seconds=_RESOLUTION_SECONDS)
+        self._handle = ask("nvmlDeviceGetHandleByPciBusId", address)
+
+    def why_not_counted(self) -> str:
+        """Says why its energy cannot be told; "" if it can."""
+        if (mode := ask("nvmlDeviceGetMigMode", self._handle)) and mode[0]:
+            return "it is divided (MIG), and its counter is of all parts together"
+        problem = why_not("nvmlDeviceGetTotalEnergyConsumption", self._handle)
+        return f"the driver does not count its energy ({problem})" if problem else ""
+
+    def read(self) -> float | None:
+        """Returns the joules since the driver was loaded; None if the driver does not say."""
+        return _scaled(ask("nvmlDeviceGetTotalEnergyConsumption", self._handle))
+
+    def read_state(self) -> GpuState | None:
+        """Returns what it does at the moment; None if it does not answer at all."""
+        state = GpuState(**{name: read(self._handle) for name, read in _STATE_READERS.items()})
+        return None if state == GpuState() else state
+
+
+def _call(function: str, *arguments: Any) -> tuple[Any, str]:
+    import pynvml
+
+    # What newer bindings raise where the driver is older than the question.
+    mismatch = getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError)
+    try:
+        return getattr(pynvml, function)(*arguments), ""
+    except (pynvml.NVMLError, mismatch, AttributeError) as error:
+        return None, str(error) or type(error).__name__
 
 
 def _find_visible(known: Sequence[Gpu], entry: str) -> Gpu | None:
@@ -101,27 +141,57 @@ def _find_visible(known: Sequence[Gpu], entry: str) -> Gpu | None:
     return named[0] if len(named) == 1 else None
 
 
-def _load_cuda() -> Any:
-    return ctypes.CDLL(_CUDA_LIBRARY)
-
-
 def _describe(handle: Any, version: str | None) -> Gpu:
-    import pynvml
-
-    memory, bus = nvml.ask("nvmlDeviceGetMemoryInfo", handle), nvml.ask("nvmlDeviceGetPciInfo", handle)
-    milliwatts = nvml.ask("nvmlDeviceGetEnforcedPowerLimit", handle)
+    memory, bus = ask("nvmlDeviceGetMemoryInfo", handle), ask("nvmlDeviceGetPciInfo", handle)
     return Gpu(
-        name=_text(nvml.ask("nvmlDeviceGetName", handle)) or "GPU",
+        name=ask("nvmlDeviceGetName", handle) or "GPU",
         memory_bytes=int(memory.total) if memory else None,
         driver=version,
-        clock_mhz=nvml.ask("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_SM),
-        memory_clock_mhz=nvml.ask("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_MEM),
-        power_limit_watts=None if milliwatts is None else milliwatts / 1000,
+        clock_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, _SM_CLOCK),
+        memory_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, _MEMORY_CLOCK),
+        power_limit_watts=_scaled(ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
         bus_id=read_address(bus.busId) if bus else None,
-        uuid=_text(nvml.ask("nvmlDeviceGetUUID", handle)),
+        uuid=ask("nvmlDeviceGetUUID", handle),
     )
 
 
-def _text(value: Any) -> str | None:
-    """Returns a text of the driver, which older bindings give as bytes."""
-    return value.decode() if isinstance(value, bytes) else value
+def _read_reasons(handle: Any) -> int | None:
+    reasons: int | None = ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    if reasons is None:  # a driver from before they were called so
+        reasons = ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+    return reasons
+
+
+def _count_ecc_errors(handle: Any) -> int | None:
+    """Counts those that were corrected, and those that were not."""
+    import pynvml
+
+    kinds = (pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)
+    counts = [ask("nvmlDeviceGetTotalEccErrors", handle, kind, pynvml.NVML_VOLATILE_ECC) for kind in kinds]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _count_others(handle: Any) -> int | None:
+    """Counts the processes that compute on a GPU beside the run's own, of which there is one.
+
+    Not by its number, which in a container is not the one that the driver knows.
+    """
+    processes = ask("nvmlDeviceGetComputeRunningProcesses", handle)
+    return None if processes is None else max(0, len({process.pid for process in processes}) - 1)
+
+
+def _scaled(value: int | None) -> float | None:
+    return None if value is None else value / 1000
+
+
+# What a GPU does, by the fields of the record.
+_STATE_READERS: dict[str, Callable[[Any], Any]] = {
+    "clock_mhz": lambda handle: ask("nvmlDeviceGetClockInfo", handle, _SM_CLOCK),
+    "temperature_celsius": lambda handle: ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE),
+    "clock_reasons": _read_reasons,
+    "power_limit_watts": lambda handle: _scaled(ask("nvmlDeviceGetPowerManagementLimit", handle)),
+    "default_power_limit_watts": lambda handle: _scaled(ask("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
+    "ecc_errors": _count_ecc_errors,
+    "num_other_processes": _count_others,
+}

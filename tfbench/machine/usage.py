@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import os
 import re
@@ -17,7 +16,6 @@ from tfbench.records.machine import Usage
 if TYPE_CHECKING:
     import psutil
 
-_CLOCK_READINGS = 1000  # from which the clock's smallest step is seen
 _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later)
 
 
@@ -77,7 +75,6 @@ class UsageMeter:
         self._gpu_memory = gpu_memory
         self._fellows = fellows
         self._memory_before_model = memory_before_model
-        self._resolution = _see_clock_resolution()
         with contextlib.suppress(OSError):  # where it cannot be reset, the peak is that of the whole process
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
         if gpu_memory:
@@ -93,7 +90,6 @@ class UsageMeter:
             **grown,
             num_logical_cores=os.cpu_count() or 1,
             load_average=os.getloadavg()[0],
-            clock_resolution_seconds=self._resolution,
             peak_memory_bytes=sum(_read_peak_memory(pid) for pid in ("self", *(one.pid for one in self._fellows))),
             memory_before_model_bytes=self._memory_before_model,
             peak_gpu_memory_bytes=self._gpu_memory.read_peaks() if self._gpu_memory else (),
@@ -225,10 +221,3 @@ def _read_peak_memory(pid: int | str) -> int:
         if found := re.search(r"^VmHWM:\s+(\d+) kB$", text, re.MULTILINE):
             return int(found[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if pid == "self" else 0
-
-
-def _see_clock_resolution() -> float:
-    """Returns the smallest step that the clock of the spans is seen to make, in seconds."""
-    times = [time.perf_counter_ns() for _ in range(_CLOCK_READINGS)]
-    steps = [after - before for before, after in itertools.pairwise(times) if after > before]
-    return min(steps, default=1) * 1e-9

@@ -40,8 +40,8 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
-    from tfbench.models.layers.ceil_max_pooling import CeilMaxPooling2D
-    from tfbench.models.layers.locally_connected import LocallyConnected2D
+    from tfbench.models.layers.convolutions import LocallyConnected2D
+    from tfbench.models.layers.pooling import CeilMaxPooling2D
 
     conv1, conv2, local3, local4 = config.filters
     normal = [keras.initializers.RandomNormal(stddev=deviation) for deviation in config.initial_deviations]

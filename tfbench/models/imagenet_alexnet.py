@@ -92,7 +92,7 @@ def _start(deviation: float, *, bias: float = 0.0) -> dict[str, Any]:
 
 
 def _normalize(name: str) -> "keras.layers.Layer":
-    from tfbench.models.layers.local_response_normalization import LocalResponseNormalization
+    from tfbench.models.layers.normalization import LocalResponseNormalization
 
     # cuda-convnet2 divides its scale of 1e-4 by the size, and calls the bias minDiv.
     return LocalResponseNormalization(size=5, bias=2.0, alpha=2e-5, beta=0.75, name=name)

@@ -54,11 +54,10 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
-    from tfbench.models.layers.batch_statistics_normalization import BatchStatisticsNormalization
-    from tfbench.models.layers.ceil_max_pooling import CeilMaxPooling2D
-    from tfbench.models.layers.channel_max import ChannelMax
+    from tfbench.models.layers.convolutions import RecurrentConvolution2D
     from tfbench.models.layers.initializers import build_initializer
-    from tfbench.models.layers.recurrent_convolution import RecurrentConvolution2D
+    from tfbench.models.layers.normalization import BatchStatisticsNormalization
+    from tfbench.models.layers.pooling import CeilMaxPooling2D, ChannelMax
 
     def normalize(x: Any, name: str) -> Any:
         if config.normalization != "bn":

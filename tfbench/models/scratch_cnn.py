@@ -35,7 +35,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
-    from tfbench.models.layers.switchable_max_pooling import SwitchableMaxPooling2D
+    from tfbench.models.layers.pooling import SwitchableMaxPooling2D
 
     def start() -> dict[str, Any]:
         keys = ("kernel_initializer", "bias_initializer")

@@ -1,13 +1,9 @@
 """What is wrong between sections of a recipe that are each right by themselves."""
 
-import dataclasses
-from collections.abc import Collection
-from typing import Any
-
 from tfbench.recipe import registry
 from tfbench.recipe.backend_support import find_lacking
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.recipe.sections import REGRESSION_LOSSES, ExpectConfig, Recipe, TrainingConfig
+from tfbench.recipe.sections import REGRESSION_LOSSES, Recipe, TrainingConfig
 from tfbench.wording import shorten
 
 _NO_SYNTHETIC = (
@@ -25,7 +21,7 @@ _NO_MIRRORED_LOOP = (
 def find_conflicts(recipe: Recipe) -> list[str]:
     """Returns what is wrong between sections that are each right by themselves."""
     training, dataset, strategy = recipe.training, recipe.dataset, recipe.distribution.strategy
-    problems = find_unreachable(recipe.expect, training)
+    problems = list[str]()
     if training.data_on_device and strategy not in ("default", "one_device"):
         problems.append(_NO_MIRRORED_LOOP.format(strategy))
     if registry.is_code(dataset.name):
@@ -91,40 +87,3 @@ def _find_short_batches(spec: DatasetSpec, name: str, training: TrainingConfig) 
                 "model.stateful = false."
             )
     return problems
-
-
-def find_unreachable(expect: ExpectConfig, training: TrainingConfig) -> list[str]:
-    """Returns what of a recipe's expectations no run of it could ever be held against, and why."""
-    problems = []
-    for key in ("val_accuracy_at_epoch", "target_accuracy", "val_loss_at_epoch"):
-        value = getattr(expect, key)
-        if value and "accuracy" in key and training.loss in REGRESSION_LOSSES:
-            problems.append(
-                f'expect.{key}: cannot be met, since there is no accuracy with training.loss = "{training.loss}". '
-                "Leave it out, or expect a val_loss_at_epoch."
-            )
-        problems += [
-            f"expect.{key}.{epoch}: must be of an epoch that is trained, {training.epochs} at most (training.epochs). "
-            f"Received: {epoch}."
-            for epoch in (value if isinstance(value, dict) else ())
-            if int(epoch) > training.epochs
-        ]
-    return problems
-
-
-def drop_unreachable(expect: ExpectConfig, training: TrainingConfig, overridden: Collection[str]) -> ExpectConfig:
-    """Returns the expectations without those that other values made unreachable: fewer epochs, another loss.
-
-    Args:
-        expect: What the recipe expects.
-        training: As it is to be.
-        overridden: Dotted keys that the command line set, or a sweep varies.
-    """
-    changes: dict[str, Any] = {}
-    if "training.epochs" in overridden:
-        for key in ("val_accuracy_at_epoch", "val_loss_at_epoch"):
-            bands = getattr(expect, key).items()
-            changes[key] = {epoch: band for epoch, band in bands if int(epoch) <= training.epochs}
-    if "training.loss" in overridden and training.loss in REGRESSION_LOSSES:
-        changes |= {"val_accuracy_at_epoch": {}, "target_accuracy": None}
-    return dataclasses.replace(expect, **changes)

@@ -1,17 +1,27 @@
-"""Recipes as files: where they lie, by which name they are found, and how one is read."""
+"""Recipes as files: where they lie, by which name they are found, and how one is read.
 
-import filecmp
+A network that is named alone, "net.keras" or "nets.py:build_model", stands for a recipe of its own.
+"""
+
+import ast
 import os.path
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
-from tfbench.recipe import named_tables, network_recipe, registry
+from tfbench.recipe import registry
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import from_tables, origin_of, set_value
 from tfbench.recipe.toml_text import parse_toml
 from tfbench.wording import shorten
+
+_LOADERS = ("load_data", "load_splits")
+# What a recipe says of its network alone.
+_OF_THE_NETWORK = (
+    *("reference", "recipe.notes", "recipe.not_meant_for"),
+    *("training.head", "training.validation_head"),  # a softmax that its author applied twice
+)
 
 
 def shipped_folder() -> Path:
@@ -24,24 +34,12 @@ def shipped_folder() -> Path:
 def list_recipes() -> dict[str, Path]:
     """Returns recipe names and their files: the shipped ones, and those in `recipes/` of the current folder.
 
-    A local recipe is listed by its path, since that is how it is named on the command line; one that is a copy of a
-    shipped recipe is not listed again.
+    A local recipe is listed by its path, since that is how it is named on the command line.
     """
     shipped = {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
-    local = {
-        str(path): path
-        for path in sorted(Path("recipes").glob("*.toml"))
-        if path.is_file()  # a pipe would be waited for
-        if path.stem not in shipped or not _are_same(path, shipped[path.stem])
-    }
-    return shipped | local
-
-
-def _are_same(path: Path, other: Path) -> bool:
-    try:
-        return filecmp.cmp(path, other, shallow=False)
-    except OSError:
-        return False
+    is_shipped = Path("recipes").resolve() == shipped_folder().resolve()  # in a checkout
+    local = [] if is_shipped else sorted(path for path in Path("recipes").glob("*.toml") if path.is_file())
+    return shipped | {str(path): path for path in local}
 
 
 def find_recipe(name: str) -> Path:
@@ -56,7 +54,7 @@ def find_recipe(name: str) -> Path:
             return path
     except OSError as error:
         raise UnknownNameError(f"{name}: cannot be read: {error.strerror}.") from error
-    if registry.is_code(name) and network_recipe.is_network(name):
+    if registry.is_code(name) and _is_network(name):
         return path
     if path.suffix or len(path.parts) > 1:
         near = did_you_mean(path.stem, [p.stem for p in list_recipes().values()])
@@ -85,9 +83,9 @@ def load_recipe(
         RecipeError: Naming the file, or the shipped recipe, and every problem in it.
     """
     source = path.stem if path.parent == shipped_folder() else str(path)
-    is_network = network_recipe.is_network(str(path))
+    is_network = _is_network(str(path))
     try:
-        tables = network_recipe.build_tables(str(path)) if is_network else parse_toml(path.read_text(encoding="utf-8"))
+        tables = _network_tables(str(path)) if is_network else parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -95,17 +93,101 @@ def load_recipe(
     except RecipeError as error:
         raise RecipeError(f"{path}: {error}") from error
     overrides = overrides or {}
-    named_tables.place_model_file(tables, Path() if is_network else path.parent)
-    named_tables.make_room_for_another(tables, overrides)
+    _place_files(tables, Path() if is_network else path.parent)
+    make_room_for_another(tables, overrides)
     for key, value in overrides.items():
         set_value(tables, key, value)
     measurement = tables.setdefault("measurement", {})
     if steady_seconds is not None and isinstance(measurement, dict) and not {"steps", "seconds"} & set(measurement):
         measurement["seconds"] = steady_seconds
-    named_tables.place_model_file(tables, Path())
+    _place_files(tables, Path())
     recipe = from_tables(tables, name=path.stem, source=source, overridden=tuple(overrides))
     # A recorded run needs the file no more, so that its absence is no conflict.
     if recipe.model.name == "keras_file" and not os.path.isfile(recipe.model.options["file"]):  # noqa: PTH113 - never raises
         origin = origin_of("model.file", overrides, source)
         raise RecipeError(f"{origin}: model.file: no such file: {shorten(recipe.model.options['file'], 300)}.")
     return recipe
+
+
+def _is_network(name: str) -> bool:
+    """Says whether what is named is a network, not a recipe."""
+    return name.endswith(".keras") or (registry.is_code(name) and registry.is_code_name(name))
+
+
+def _network_tables(name: str) -> dict[str, Any]:
+    """Returns the tables of a recipe that trains a network as it was compiled.
+
+    Its data is what a function `load_data` in the same file returns; without one, random samples in the shapes of the
+    network's inputs.
+    """
+    is_code = registry.is_code(name)
+    loader = _find_loader(Path(name.rpartition(":")[0])) if is_code else ""
+    return {
+        "recipe": {"title": os.path.basename(name), "source": "a network named on the command line"},  # noqa: PTH119
+        "model": {"name": name} if is_code else {"file": name},
+        "dataset": {"name": f"{name.rpartition(':')[0]}:{loader}" if loader else "network"},
+        "training": {"global_batch_size": 32, "epochs": 5},
+    }
+
+
+def _find_loader(file: Path) -> str:
+    """Returns the name of the function in a file that loads data; it is read, not imported."""
+    if file.suffix != ".py":
+        file = Path(*str(file).split(".")).with_suffix(".py")
+    try:
+        body = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):  # whoever builds the network says what is wrong
+        return ""
+    names = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    return next((name for name in _LOADERS if name in names), "")
+
+
+def _place_files(tables: Mapping[str, Any], folder: Path) -> None:
+    """Makes the paths of a saved network and of files of code absolute, if there are any: relative to `folder`."""
+    for table in (_table(tables, "model"), _table(tables, "dataset")):
+        is_saved = table.get("name", "keras_file") == "keras_file"
+        for key, is_path in (("name", ".py:" in str(table.get("name"))), ("file", is_saved)):
+            if is_path and isinstance(table.get(key), str) and "\0" not in table[key]:  # which is rejected later
+                # pathlib would follow symbolic links.
+                table[key] = os.path.abspath(folder / os.path.expanduser(table[key]))  # noqa: PTH100, PTH111
+
+
+def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any], *, kept: Collection[str] = ()) -> None:
+    """Takes away what a recipe says of the model or data set in whose place another is named.
+
+    Its options; and of a model what is of that network alone: title, source and notes, a softmax that its author
+    applied twice, what was published of it, on which devices it takes days, and which of its sizes a sweep varies.
+
+    Args:
+        tables: Of the recipe.
+        overrides: What is to be laid over them, by dotted key; `model.name` or `model.file` names another network.
+        kept: Dotted keys that somebody asked for, so that they stay whatever the network.
+    """
+    for kind in ("model", "dataset"):
+        table = _table(tables, kind)
+        another = overrides.get(f"{kind}.file", overrides.get(f"{kind}.name", table.get("name")))
+        if not table or another == table.get("name"):
+            continue
+        for key in table.keys() - ({"data"} if kind == "dataset" else set()):
+            if f"{kind}.{key}" not in kept:
+                del table[key]
+        if kind == "model":
+            _forget_network(tables, str(another), kept)
+
+
+def _forget_network(tables: dict[str, Any], another: str, kept: Collection[str]) -> None:
+    varied = [f"sweep.{key}" for key in _table(tables, "sweep") if key.startswith("model.")]
+    for dotted in (*_OF_THE_NETWORK, *varied):
+        section, _, key = dotted.partition(".")
+        if dotted not in kept:
+            (_table(tables, section) if key else tables).pop(key or section, None)
+    recipe, name = _table(tables, "recipe"), os.path.basename(another)  # noqa: PTH119
+    for key, words in (("title", "in place of the network of"), ("source", "with data and training of:")):
+        if isinstance(recipe.get(key), str):
+            recipe[key] = f"{name} {words} {recipe[key]}"
+
+
+def _table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns a table of a recipe that is not checked yet; none, or none that is a table, is empty."""
+    table = tables.get(name)
+    return table if isinstance(table, dict) else {}

@@ -34,33 +34,17 @@ class KerasArguments:
 
 
 @schema
-class AdamArguments(KerasArguments):
-    """What Adam and AdamW take."""
+class AdamConfig(KerasArguments):
+    """Keras's Adam (Kingma & Ba 2014)."""
 
+    name: Literal["adam"] = "adam"
+    """Chooses Adam."""
     beta_1: Fraction = 0.9
     """Decay of the mean of the gradients."""
     beta_2: Fraction = 0.999
     """Decay of the mean of the squared gradients."""
     epsilon: Rate = 1e-7
     """Added to the divisor; Chainer's default is 1e-8."""
-
-
-@schema
-class AdamConfig(AdamArguments):
-    """Keras's Adam (Kingma & Ba 2014)."""
-
-    name: Literal["adam"] = "adam"
-    """Chooses Adam."""
-
-
-@schema
-class AdamWConfig(AdamArguments):
-    """Keras's AdamW (Loshchilov & Hutter 2019)."""
-
-    name: Literal["adamw"] = "adamw"
-    """Chooses AdamW."""
-    weight_decay: NonNegativeNumber = 0.004
-    """How strongly weights are drawn to zero, times the learning rate; as in Keras."""
 
 
 @schema
@@ -132,42 +116,16 @@ class AdadeltaConfig(KerasArguments):
 
 
 @schema
-class RmspropConfig(KerasArguments):
-    """Keras's RMSprop."""
-
-    name: Literal["rmsprop"] = "rmsprop"
-    """Chooses RMSprop."""
-    rho: Fraction = 0.9
-    """Decay of the mean of the squared gradients."""
-    momentum: Fraction = 0.0
-    """How much of the last step goes into the next one."""
-    epsilon: Rate = 1e-7
-    """Added within the square root of the divisor."""
-
-
-@schema
 class KerasConfig(KerasArguments):
     """Any other optimizer of Keras."""
 
     name: Literal["keras"] = "keras"
     """Chooses the one that `class_name` names."""
     class_name: Text
-    """Its class in `keras.optimizers`, such as "Lion"."""
+    """Its class in `keras.optimizers`, such as "AdamW"."""
     arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Its other arguments, as in Keras."""
 
 
-@schema
-class OwnConfig:
-    """An optimizer of your own."""
-
-    name: Literal["own"] = "own"
-    """Chooses the one that `function` returns."""
-    function: Annotated[Text, pydantic.Field(pattern=r"^[\w.]+:\w+$")]
-    """Returns a `keras.optimizers.Optimizer`: "my_package.optimizers:build_optimizer"; needs `--allow-code`."""
-    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What it is called with."""
-
-
-OptimizerConfig = AdamConfig | AdamWConfig | SgdConfig | AdadeltaConfig | RmspropConfig | KerasConfig | OwnConfig
+OptimizerConfig = AdamConfig | SgdConfig | AdadeltaConfig | KerasConfig
 AnyOptimizer = Annotated[OptimizerConfig, pydantic.Field(discriminator="name")]

@@ -11,9 +11,8 @@ import pydantic
 
 from tfbench.recipe.backend_support import COMPILERS, ONE_STEP_A_CALL, BackendName, Compiler
 from tfbench.recipe.mesh import LayoutRule, MeshAxis
-from tfbench.recipe.named_tables import read_options
 from tfbench.recipe.optimizers import AdamConfig, AnyOptimizer
-from tfbench.recipe.value_types import AccuracyBand, DirectionKey, EpochKey, LossBand, VariedKey
+from tfbench.recipe.value_types import AccuracyBand, DirectionKey, EpochKey, LossBand, VariedKey, read_options
 from tfbench.schema import (
     Count,
     Currency,

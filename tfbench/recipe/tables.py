@@ -8,8 +8,7 @@ from typing import Any
 
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
-from tfbench.recipe.conflicts import drop_unreachable, find_conflicts
-from tfbench.recipe.optimizers import OwnConfig
+from tfbench.recipe.conflicts import find_conflicts
 from tfbench.recipe.sections import Recipe, RecipeFile
 from tfbench.recipe.toml_text import parse_value
 from tfbench.schema import find_problems, to_plain
@@ -19,9 +18,7 @@ _MAX_DEPTH = 32  # of arrays and tables within each other
 _INTEGERS = range(-(2**63), 2**63)  # of TOML
 
 
-def from_tables(
-    tables: Mapping[str, Any], *, name: str, source: str, overridden: Collection[str] = (), varied: Collection[str] = ()
-) -> Recipe:
+def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden: Collection[str] = ()) -> Recipe:
     """Builds a recipe from plain tables, as read from TOML or from a journal.
 
     Args:
@@ -29,7 +26,6 @@ def from_tables(
         name: Of the recipe.
         source: Where the tables are from, for messages.
         overridden: Dotted keys whose values are not from there, but from the command line.
-        varied: Dotted keys whose values are not the recipe's either, and are named by `source`.
 
     Raises:
         RecipeError: Naming every problem, each line with `source` in front.
@@ -38,9 +34,7 @@ def from_tables(
     if not problems:
         file, problems = find_problems(RecipeFile, tables, "")
         if file:
-            sections = {field.name: getattr(file, field.name) for field in dataclasses.fields(file)}
-            sections["expect"] = drop_unreachable(file.expect, file.training, {*overridden, *varied})
-            recipe = Recipe(name=name, **sections)
+            recipe = Recipe(name=name, **{field.name: getattr(file, field.name) for field in dataclasses.fields(file)})
             problems = find_conflicts(recipe)
     if problems or recipe is None:
         raise RecipeError("\n".join(f"{origin_of(problem, overridden, source)}: {problem}" for problem in problems))
@@ -86,8 +80,6 @@ def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:
         RecipeError: Naming them and how to allow it.
     """
     named = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
-    if isinstance(recipe.training.optimizer, OwnConfig):
-        named["training.optimizer.function"] = recipe.training.optimizer.function
     problems = [
         f"{key}: {shorten(name)} {registry.CODE_NOT_ALLOWED}" for key, name in named.items() if registry.is_code(name)
     ]

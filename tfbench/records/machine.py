@@ -42,7 +42,6 @@ class Environment:
     jax_cuda: str | None = None
     torch: str | None = None
     torch_cuda: str | None = None
-    num_sockets: int | None = None
     cpu_quota_cores: float | None = None  # that the control group allows; None: no limit
     cpu_governor: str | None = None  # "performance"; several where cores differ: "performance, powersave"
     tensorflow_cudnn: str | None = None
@@ -52,7 +51,6 @@ class Environment:
     # Of the measuring process, as it began to train.
     niceness: int | None = None
     scheduling_policy: str | None = None  # "SCHED_OTHER"
-    autogroup_niceness: int | None = None  # of its session; None: the kernel does not group by session
     memory_limit_bytes: int | None = None  # that the control groups allow; None: no limit
     cpuset: str | None = None  # cores that the control groups allow: "0-3,8"; None: they do not say
 
@@ -75,7 +73,6 @@ class Usage:
     swapped_pages: int  # of the whole machine, in and out
     major_page_faults: int  # of this process: it waited for the disk to bring memory back
     load_average: float | None  # one minute, at the end
-    clock_resolution_seconds: float  # smallest step that the clock was seen to make
     peak_memory_bytes: int  # largest resident sizes within that time, added up
     # Resident size of this process with libraries, devices and data, before its model was built; None: not recorded.
     memory_before_model_bytes: int | None = None

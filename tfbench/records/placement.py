@@ -11,25 +11,6 @@ Feed = Literal["direct", "prefetched", "split", "resident"]
 
 
 @schema
-class ThreadPools:
-    """The threads that TensorFlow was seen to start as it made its devices on the processor.
-
-    Those of one pool split operations ("intra-op"), those of another start them. A process has one of each, whatever
-    the number of logical CPU devices: that of `expected_intra_op_threads`.
-    """
-
-    num_devices: int  # logical CPU devices
-    intra_op_threads: int
-    inter_op_threads: int
-    expected_intra_op_threads: int
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether all devices were seen to share one pool."""
-        return self.intra_op_threads == self.expected_intra_op_threads
-
-
-@schema
 class Placement:
     """Where a run takes place; a run whose variables or first step turn out to be elsewhere fails."""
 
@@ -42,7 +23,6 @@ class Placement:
     cross_device_ops: str | None
     notes: tuple[str, ...] = ()
     unused_gpu: str = ""  # why a GPU of the machine is not seen, where nobody asked for the processor
-    threads: ThreadPools | None = None  # of a run on the processor
     feed: Feed | None = None  # None: not recorded
     num_workers: int = 1  # processes, each with its own `devices`; replicas and batches count those of all
     num_machines: int = 1  # that these are on

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from tfbench.recipe import named_tables, registry
+from tfbench.recipe import files, registry
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
 from tfbench.recipe.value_types import THREADS
@@ -204,7 +204,7 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) ->
     values |= dict(setup.values)
     if plan.per_replica_batch_size is not None:
         values[BATCH_KEY] = plan.per_replica_batch_size * max(1, setup.num_devices)
-    named_tables.make_room_for_another(tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)})
+    files.make_room_for_another(tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)})
     for key, value in values.items():
         recipe_tables.set_value(tables, key, value)
     distribution = tables.get("distribution", {}) | {"strategy": setup.strategy, "devices": list(setup.devices)}
@@ -218,7 +218,6 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) ->
         name=plan.recipe_name,
         source=name_configuration(plan, setting, setup),
         overridden=tuple(key for key in plan.overrides if key not in values),
-        varied=tuple(values),
     )
 
 

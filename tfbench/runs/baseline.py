@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.regression import (
@@ -23,37 +22,18 @@ from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementErro
 from tfbench.records.journal import read_run
 from tfbench.records.run import RunRequest, RunResult
 from tfbench.records.whole_files import is_stream, write_output
-from tfbench.runs.limits import RunOutcome
-from tfbench.runs.repeats import RepeatPlan, Repeats, repeat_run
-from tfbench.runs.series import Execute
+from tfbench.runs.run import Run
+from tfbench.runs.series import Execute, RepeatPlan, Repeats, repeat_run
 from tfbench.schema import build, read_json, to_plain
 from tfbench.store.store import Store
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:
-    """What speeds are held against, and how the user named it; of several sessions the newest, and those before it."""
+    """What speeds are held against, and how the user named it."""
 
     source: str
     sample: SpeedSample
-    earlier: tuple[SpeedSample, ...] = ()
-
-
-def read_sessions(store: Store, tokens: Sequence[str]) -> Baseline:
-    """Returns the baseline that a user means by one token, or by three or more, each a session of the machine.
-
-    Raises:
-        ComparisonError: They are two, or not alike.
-        TfbenchError: As `read_baseline`.
-    """
-    found = sorted((read_baseline(store, token) for token in tokens), key=lambda one: one.sample.created)
-    newest = found[-1]
-    if len(found) == 2:
-        raise ComparisonError("--baseline: two sessions do not show how sessions differ. Give one, or three or more.")
-    for one in found[:-1]:
-        require_equal(one.sample, find_unequal(one.sample, newest.sample), one.source)
-    source = ", ".join(one.source for one in found)
-    return Baseline(source=source, sample=newest.sample, earlier=tuple(one.sample for one in found[:-1]))
 
 
 def read_baseline(store: Store, token: str) -> Baseline:
@@ -177,13 +157,13 @@ def check(
             f"{repeats.summary.group}."
         )
     current = make_sample(found, group=repeats.summary.group)
-    return judge(sample, current, fail_above, baseline.earlier), repeats
+    return judge(sample, current, fail_above), repeats
 
 
 def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
     """Lets the first run that can be compared end the series if it must not be."""
 
-    def execute_checked(request: RunRequest, label: str) -> RunOutcome:
+    def execute_checked(request: RunRequest, label: str) -> Run:
         outcome = execute(request, label)
         speed = outcome.summary.metrics.get("samples_per_second")
         if outcome.result.status == "FINISHED" and speed:

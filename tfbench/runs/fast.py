@@ -15,6 +15,7 @@ from tfbench.recipe.backend_support import ONE_STEP_A_CALL, BackendName, Compile
 from tfbench.recipe.sections import OutputConfig
 from tfbench.records.fast import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, TRIAL_TAG
 from tfbench.records.run import RunRequest, RunResult
+from tfbench.records.sweep import describe_setting
 from tfbench.runs.requests import new_id, series_request
 from tfbench.runs.series import Execute, SeriesRun, make_runs
 
@@ -30,7 +31,6 @@ _COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {
     "jax": ("xla",),
     "torch": ("inductor", "eager"),
 }
-_CALLED = {"xla": "XLA", "graph": "no XLA", "inductor": "torch.compile", "eager": "no compiler"}
 
 
 def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = None) -> RunRequest:
@@ -62,7 +62,7 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
             return None
         tags = {"tfbench.group": group, TRIAL_TAG: str(len(done) + 1)}
         trial = _shortened(_with(request, changes[len(done)]))
-        label = f"trial {len(done) + 1}, {_describe(changes[len(done)])}"
+        label = f"trial {len(done) + 1}, {describe_setting(changes[len(done)]) or 'as it is'}"
         return series_request(trial, suffix=f"trial{len(done) + 1}", tags=tags), label
 
     series = make_runs(next_run, execute)
@@ -83,15 +83,6 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
         created=time.time(),
         tags=request.tags | {FAST_TAG: group, AS_ASKED_TAG: repr(speeds[0]), CHANGED_TAG: " ".join(best)},
     )
-
-
-def _describe(changes: Mapping[str, Any]) -> str:
-    words = {
-        "data_on_device": "on the device",
-        "steps_per_execution": f"{changes.get('steps_per_execution')} steps a call",
-        "compiler": _CALLED.get(changes.get("compiler", ""), ""),
-    }
-    return ", ".join(words[key] for key in changes) or "as it is"
 
 
 def _candidates(request: RunRequest, result: RunResult, speed: float, *, on_host: bool = False) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Runs whose journal is not wholly sent, brought up to MLflow later."""
+"""Runs that are brought up to MLflow later: those not wholly sent, and journals from elsewhere."""
 
 import contextlib
 import dataclasses
@@ -6,13 +6,15 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TfbenchError, TrackingError
-from tfbench.records import events
-from tfbench.records.journal import Journal, files_folder, read_records, read_run
+from tfbench.records import events, json_lines
+from tfbench.records.journal import Journal, describe, files_folder, read_records, read_run, replay
 from tfbench.records.json_lines import Record, last_time
 from tfbench.records.plain_files import read_at_once
 from tfbench.records.run import RunResult, TrackedRun
+from tfbench.records.whole_files import replacing
 from tfbench.runs.run_status import deduce_exit
 from tfbench.store import sweep_log
 from tfbench.store.briefs import write_brief
@@ -27,16 +29,12 @@ from tfbench.wording import without_secrets
 _RESULTS = frozenset(
     {events.Ready, events.SpansMeasured, events.EpochEnded, events.Failed, events.Exited, events.Unreadable}
 )
+_NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class RecoveredRun:
-    """What became of one run that was not wholly tracked.
-
-    "recovered": it is in MLflow now. "discarded": nothing had been measured. "left": it still runs, or may. "failed":
-    `message` says why it could not be recovered. "imported": it is in the store and in MLflow now. "known": it was to
-    be imported, and is in the store already.
-    """
+    """What became of one run that was not wholly tracked, or was to be imported."""
 
     id: str
     status: Literal["recovered", "discarded", "left", "failed", "imported", "known"]
@@ -81,49 +79,43 @@ def recover(
 
 
 class _Trackers:
-    """Trackers by address and experiment; one that cannot connect is not waited for again."""
+    """Trackers by address and experiment; one that cannot connect, or a server that is silent, is asked once."""
 
     def __init__(self, store: Store, make_tracker: MakeTracker) -> None:
         self._store = store
         self._make_tracker = make_tracker
-        self._made: dict[tuple[str, str], Tracker | TrackingError] = {}
-        self._silent: dict[str, SilentServerError] = {}  # by address
+        self._made: dict[tuple[str, str], Tracker] = {}
+        self._failed: dict[str | tuple[str, str], TrackingError] = {}  # by address, and by address and experiment
 
     def project(self, result: RunResult) -> TrackedRun:
-        """Brings MLflow up to a run; a server that does not answer is asked once, for whatever experiment."""
+        """Brings MLflow up to a run.
+
+        Raises:
+            TrackingError: MLflow cannot be asked, or the store's own database is damaged.
+        """
         run_id = result.request.run_id
         state = self._store.read_state(run_id) or self._store.default_state
+        uri = without_secrets(state.tracking_uri)  # as a note has it
+        place = (uri, state.experiment)
+        if error := self._failed.get(uri) or self._failed.get(place):
+            raise error
         try:
-            tracked = self.get(state).project(run_id)
-        except SilentServerError as error:
-            self._silent[state.tracking_uri] = error
+            if place not in self._made:
+                if state.tracking_uri == self._store.tracking_uri:
+                    database.require_whole(self._store.database)
+                tracker = self._make_tracker(*place)
+                tracker.prepare()
+                self._made[place] = tracker
+            tracked = self._made[place].project(run_id)
+        except TrackingError as error:
+            if isinstance(error, SilentServerError):
+                self._failed[uri] = error
+            elif place not in self._made:
+                self._failed[place] = error
             raise
         with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
             write_brief(result, summarize_run(result), self._store.journal_path(run_id))
         return tracked
-
-    def get(self, state: TrackingState) -> Tracker:
-        """Returns the tracker of a place, once it has connected.
-
-        Raises:
-            TrackingError: It cannot connect, or the store's own database is damaged.
-        """
-        key = (without_secrets(state.tracking_uri), state.experiment)  # as a note has it
-        if error := self._silent.get(key[0]):
-            raise error
-        if key not in self._made:
-            try:
-                if state.tracking_uri == self._store.tracking_uri:
-                    database.require_whole(self._store.database)
-                tracker = self._make_tracker(*key)
-                tracker.prepare()
-                self._made[key] = tracker
-            except TrackingError as error:
-                self._made[key] = error
-        found = self._made[key]
-        if isinstance(found, TrackingError):
-            raise found
-        return found
 
 
 def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: bool) -> RecoveredRun | None:
@@ -212,3 +204,77 @@ def locked(store: Store) -> Iterator[None]:
         except OSError as error:
             raise TrackingError(f"store {store.root}: cannot be written to: {error.strerror}.") from error
         yield
+
+
+def import_journals(
+    store: Store, paths: Sequence[Path], make_tracker: MakeTracker | None, state: TrackingState
+) -> list[RecoveredRun]:
+    """Copies journals into the store, and brings MLflow up to them.
+
+    Args:
+        store: Where to.
+        paths: Journals, of which those of runs that are over are copied, once all of them were read.
+        make_tracker: From a tracking URI and an experiment to a tracker; None: MLflow is left for `recover`.
+        state: Where the runs are to be tracked.
+
+    Returns:
+        One entry a journal. One that is in the store already is left alone.
+
+    Raises:
+        TrackingError: A file is no whole journal, or the store cannot be written to.
+    """
+    found = [_read_run(path) for path in paths]
+    for result in found:
+        store.journal_path(result.request.run_id)  # rejects an id that would lead out of the store
+    known = set(store.run_ids())
+    entries = dict[str, RecoveredRun]()
+    for path, result in zip(paths, found, strict=True):
+        run_id = result.request.run_id
+        if result.exit is None:
+            entries[run_id] = RecoveredRun(id=run_id, status="left", message=_NO_END)
+        elif run_id in known:
+            entries.setdefault(run_id, RecoveredRun(id=run_id, status="known", message="it is in the store already"))
+        else:
+            _copy(path, run_id, store, state)
+            known.add(run_id)
+            entries[run_id] = RecoveredRun(id=run_id, status="imported", message=result.status)
+    copied = [run_id for run_id, entry in entries.items() if entry.status == "imported"]
+    if make_tracker and copied:
+        for entry in recover(store, make_tracker, of=copied):
+            is_tracked = entry.status == "recovered"
+            entries[entry.id] = dataclasses.replace(entry, status="imported") if is_tracked else entry
+    return list(entries.values())
+
+
+def _copy(path: Path, run_id: str, store: Store, state: TrackingState) -> None:
+    target = store.create_journal(run_id)
+    try:
+        with locked(store), replacing(target) as copy:  # `recover` removes what is there before its journal
+            copy.write_bytes(path.read_bytes())
+            store.write_state(run_id, state)
+    except OSError as error:
+        store.discard(run_id)
+        raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error
+
+
+def _read_run(path: Path) -> RunResult:
+    """Reads a journal, wherever it is from, and makes of it what lists and tables show, for a trial.
+
+    Raises:
+        TrackingError: It cannot be read, or is no journal of a run.
+    """
+    try:
+        records = json_lines.read_file(path)
+        if not records or events.class_of(records[0]) is not events.Requested:
+            raise TrackingError("is no tfbench journal: it does not begin with a request")
+        result = replay(records)
+        make_brief(result, summarize_run(result), journal_bytes=0)  # a number that is too large raises here
+        if result.request.worker_rank and result.request.worker_rank.index:
+            raise TrackingError("is another worker's than the first, whose journal is the run's: import that")
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
+    except TrackingError as error:
+        raise TrackingError(f"{path}: {error}. It was not imported.") from error
+    except Exception as error:  # anything may be in a file
+        raise TrackingError(f"{path}: is damaged: {describe(error)} It was not imported.") from error
+    return result

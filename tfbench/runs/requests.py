@@ -135,13 +135,8 @@ def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
             "training.data_on_device: must be false for a profile, which takes the step apart as `fit` does it. "
             "Received: true. Leave it out; what it is worth, `tfbench run --fast` says."
         )
-    return dataclasses.replace(
-        request,
-        run_id=new_id(),
-        name=f"{request.name}-{'trace' if profile.kind == 'trace' else 'profile'}",
-        created=time.time(),
-        profile=profile,
-    )
+    suffix = "trace" if profile.kind == "trace" else "profile"
+    return dataclasses.replace(series_request(request, suffix=suffix, tags={}), profile=profile)
 
 
 def resumed_request(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
-from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
+from tfbench.runs.run import NO_LIMITS, Run, RunLimits
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.address import find_named, require_address
@@ -34,7 +34,7 @@ class RunMaker:
         """The address that runs go to; None: into the store's own database."""
         return server_of(self.state, self.store)
 
-    def make(self, request: RunRequest, observer: Observer, limits: RunLimits = NO_LIMITS) -> RunOutcome:
+    def make(self, request: RunRequest, observer: Observer, limits: RunLimits = NO_LIMITS) -> Run:
         """Makes a run, and closes the observer however it ends.
 
         Raises:

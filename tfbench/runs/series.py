@@ -1,16 +1,23 @@
-"""The loop that makes runs one after another, until enough of them are done or a stop is asked for."""
+"""Runs one after another: the loop that makes them, and repeats of one run with what they have in common."""
 
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
-from tfbench.errors import InterruptedRunError, TfbenchError
+from tfbench.analysis.comparison.equality import BUILT, find_unequal
+from tfbench.analysis.comparison.intervals import Interval, RepeatsSummary, find_spreads, log_interval
+from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TfbenchError
+from tfbench.recipe.sections import MAX_SEED
 from tfbench.records.run import RunRequest
-from tfbench.runs.limits import RunOutcome
-from tfbench.runs.stop_signals import StopSignals
+from tfbench.runs.requests import new_id, series_request
+from tfbench.runs.run import Run
+from tfbench.runs.run_status import StopSignals
+
+MIN_PRECISE_REPEATS = 3
+DEFAULT_MAX_REPEATS = 20
 
 # Given a run and what to call it ("repeat 2 of 5"), measures it, as `execute_run` does.
-Execute = Callable[[RunRequest, str], RunOutcome]
+Execute = Callable[[RunRequest, str], Run]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,19 +25,19 @@ class SeriesRun:
     """One run of a series: what was measured, or why it was rejected, in which case nothing of it is stored."""
 
     request: RunRequest
-    outcome: RunOutcome | None = None
+    outcome: Run | None = None
     rejection: str = ""
     seconds: float = 0.0  # that it took, with its start
 
     @property
     def is_finished(self) -> bool:
         """Whether it was measured to its end."""
-        return self.outcome is not None and self.outcome.result.status == "FINISHED"
+        return self.outcome is not None and self.outcome.is_finished
 
     @property
     def samples_per_second(self) -> float | None:
         """Its speed, if it has finished and has one."""
-        return self.outcome.summary.metrics.get("samples_per_second") if self.outcome and self.is_finished else None
+        return self.outcome.samples_per_second if self.outcome else None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +48,7 @@ class Series:
     was_interrupted: bool  # by a signal to this process
 
     @property
-    def outcomes(self) -> list[RunOutcome]:
+    def outcomes(self) -> list[Run]:
         """Those that are in the store, whether they finished or not."""
         return [run.outcome for run in self.runs if run.outcome]
 
@@ -95,3 +102,121 @@ def make_runs(
                 tell(runs[-1])
             was_interrupted = was_interrupted or stop.received is not None
     return Series(runs=tuple(runs), was_interrupted=was_interrupted)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RepeatPlan:
+    """How often to repeat a run.
+
+    With `precision`, runs are added from `num` on until the half-width of the interval of samples_per_second is less
+    than that share of their geometric mean, or `max_num` runs were made.
+    """
+
+    num: int
+    max_num: int
+    precision: float | None = None
+    varies_seed: bool = False  # run i has the recipe's seed + i - 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Repeats:
+    """Runs that were repeats of each other."""
+
+    summary: RepeatsSummary
+    series: Series
+
+
+def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repeats:
+    """Repeats a run as planned; runs that fail count, and are left out of the figures.
+
+    Args:
+        request: What is to be repeated; each run gets an id, a name and tags of its own.
+        plan: How often.
+        execute: Makes one run.
+
+    Raises:
+        RecipeError: The seeds of the later runs would be too large.
+        ComparisonError: The network changed between two runs, which are both stored.
+        TfbenchError: The first run was rejected.
+    """
+    group = new_id()
+    last_seed = request.recipe.training.seed + plan.max_num - 1
+    if plan.varies_seed and last_seed > MAX_SEED:
+        raise RecipeError(
+            f"training.seed: with --vary-seed, that of the last of {plan.max_num} runs must be {MAX_SEED} or less. "
+            f"Received: {last_seed}. Use a smaller seed."
+        )
+
+    def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
+        _require_alike(done)
+        if _is_enough(done, plan):
+            return None
+        return _nth_request(request, group, len(done) + 1, varies_seed=plan.varies_seed), _label(len(done) + 1, plan)
+
+    series = make_runs(next_run, execute)
+    return Repeats(summary=_summarize(group, plan, series), series=series)
+
+
+def _nth_request(request: RunRequest, group: str, number: int, *, varies_seed: bool) -> RunRequest:
+    tags = {"tfbench.group": group, "tfbench.repeat": str(number)}
+    if varies_seed and number > 1:
+        recipe = request.recipe
+        training = dataclasses.replace(recipe.training, seed=recipe.training.seed + number - 1)
+        request = dataclasses.replace(
+            request,
+            recipe=dataclasses.replace(recipe, training=training),
+            overrides=tuple(dict.fromkeys((*request.overrides, "training.seed"))),
+        )
+    return series_request(request, suffix=f"r{number}", tags=tags)
+
+
+def _require_alike(done: Sequence[SeriesRun]) -> None:
+    results = [run.outcome.result for run in done if run.outcome and run.is_finished]
+    differences = find_unequal(results[0], results[-1]) if results else ()
+    if names := [one.name for one in differences if one.name in BUILT]:
+        raise ComparisonError(
+            f"the network or its data changed while it was repeated: {', '.join(names)}. Begin anew; the runs are "
+            "stored, and `tfbench runs` lists them."
+        )
+
+
+def _is_enough(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
+    if len(done) < plan.num:
+        return False
+    # Where none has a speed so far, since all failed or were too short, more of them would have none, too.
+    return len(done) >= plan.max_num or not any(run.samples_per_second for run in done) or _is_precise(done, plan)
+
+
+def _is_precise(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
+    interval = _speed_interval(done)
+    return (
+        plan.precision is not None
+        and interval is not None
+        and interval.num >= plan.num
+        and interval.relative_half_width < plan.precision
+    )
+
+
+def _speed_interval(done: Sequence[SeriesRun]) -> Interval | None:
+    return log_interval([speed for run in done if (speed := run.samples_per_second)])
+
+
+def _label(number: int, plan: RepeatPlan) -> str:
+    return f"repeat {number} of {plan.num if number <= plan.num else f'{plan.max_num} at most'}"
+
+
+def _summarize(group: str, plan: RepeatPlan, series: Series) -> RepeatsSummary:
+    finished = [run.outcome for run in series.runs if run.outcome and run.is_finished]
+    return RepeatsSummary(
+        group=group,
+        num=len(series.runs),
+        num_failed=series.num_failed,
+        num_finished=len(finished),
+        varies_seed=plan.varies_seed,
+        is_synthetic=any(outcome.result.is_synthetic for outcome in finished),
+        was_interrupted=series.was_interrupted,
+        precision=plan.precision,
+        reached=None if plan.precision is None else _is_precise(series.runs, plan),
+        spreads=find_spreads([outcome.summary for outcome in finished], varies_seed=plan.varies_seed),
+        rejections=tuple(run.rejection for run in series.runs if run.rejection),
+    )

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tfbench import errors
-from tfbench.analysis.run.checks import find_early_warnings
 from tfbench.analysis.run.summary import summarize_run
+from tfbench.analysis.run.warnings import find_early_warnings
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
 from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
@@ -18,13 +18,12 @@ from tfbench.records.json_lines import Record
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.records.worker_journals import worker_journal_path
-from tfbench.runs.launchers.group import Group
-from tfbench.runs.launchers.launch import Launch, prepare
-from tfbench.runs.launchers.process import STOP_SECONDS, Worker
-from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
+from tfbench.runs.group import Group
+from tfbench.runs.launch import Settings, prepare, start
+from tfbench.runs.process import STOP_SECONDS, Worker
 from tfbench.runs.progress import RunProgress
-from tfbench.runs.run_status import INTERRUPTED, describe_exit
-from tfbench.runs.stop_signals import StopSignals
+from tfbench.runs.run import NO_LIMITS, Run, RunLimits
+from tfbench.runs.run_status import INTERRUPTED, StopSignals, describe_exit
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import held
 from tfbench.store.store import Store
@@ -45,7 +44,7 @@ def execute_run(
     tracker: Tracker | None,
     observer: Observer,
     limits: RunLimits = NO_LIMITS,
-) -> RunOutcome:
+) -> Run:
     """Measures a run in a process of its own, or several, and follows it to the store.
 
     Of a run whose other workers other commands start, the first worker's is the one that is stored; each of the others
@@ -64,10 +63,9 @@ def execute_run(
         TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and nothing is left in
             the store.
     """
-    launch = prepare(request)
-    request = launch.request
+    request, settings = prepare(request)
     with StopSignals() as stop, _opened_journal(request, state, store) as journal:
-        with _start_worker(launch, journal.path, store) as worker:
+        with _start_worker(request, settings, journal.path, store) as worker:
             run = _Run(request, tracker, observer, worker, stop, limits)
             rejection = run.follow()
             if rejection is None:
@@ -98,11 +96,11 @@ def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> 
         yield journal
 
 
-def _start_worker(launch: Launch, journal_path: Path, store: Store) -> Worker | Group:
+def _start_worker(request: RunRequest, settings: Settings, journal_path: Path, store: Store) -> Worker | Group:
     try:
-        return launch.start(journal_path)
+        return start(request, settings, journal_path)
     except OSError as error:
-        store.discard(launch.request.run_id)
+        store.discard(request.run_id)
         where = f": {error.filename}" if error.filename else ""
         raise TfbenchError(f"the measuring process cannot be started: {error.strerror}{where}.") from error
 
@@ -154,7 +152,7 @@ class _Run:
                 self._worker.kill()
             self._worker.wait(POLL_SECONDS if self._has_begun else READY_SECONDS)
 
-    def conclude(self, journal: Journal, store: Store, patience_seconds: float) -> RunOutcome:
+    def conclude(self, journal: Journal, store: Store, patience_seconds: float) -> Run:
         """Records how the run ended, and brings the store up to date with all of it; the tracker as `_await` says."""
         result = self._replay.result()
         stopped_by = f"{INTERRUPTED} {self._stop.received.name}" if self._stop.received else self._exceeded
@@ -188,8 +186,12 @@ class _Run:
         summary = dataclasses.replace(summary, warnings=(*problems, *summary.warnings))
         files = [str(path) for path in list_files(journal.path)]
         self._observer.finish(result, summary, self._tracked, str(journal.path), files)
-        return RunOutcome(
-            result=result, summary=summary, tracked=self._tracked, was_interrupted=self._stop.received is not None
+        return Run(
+            result=result,
+            summary=summary,
+            tracked=self._tracked,
+            journal=journal.path,
+            was_interrupted=self._stop.received is not None,
         )
 
     def _find_exceeded(self) -> str:

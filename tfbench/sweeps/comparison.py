@@ -4,23 +4,19 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
-from tfbench.analysis.comparison.hosts import setup_of
 from tfbench.analysis.comparison.references import find_own_settings
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.settings import MachineSettings
-from tfbench.records.sweep import AGAIN, SETUP_TAG, PlannedRunResult, Setup, SweepPlan, list_planned_runs, list_settings
+from tfbench.records.sweep import PlannedRunResult, SweepPlan, list_planned_runs, list_settings
 from tfbench.report.comparison.comparison import comparison_document, comparison_rows, comparison_table
 from tfbench.report.document import document
 from tfbench.report.table import Section, html
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 from tfbench.wording import count
-
-_SETUP = "setup"  # the key of rows, and the column, of several setups that are held against themselves
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -104,13 +100,7 @@ def compare_sweep(
         results: What came of its runs so far, by their numbers in the plan.
         baseline: The setup that others are held against; None: the plan's first.
     """
-    keys, settings = [variation.key for variation in plan.variations], list_settings(plan)
-    columns: dict[str, tuple[dict[str, Any], str]] = {setup.label: ({}, setup.label) for setup in plan.setups}
-    if sum(setup.again for setup in plan.setups) > 1:  # each setup has rows of its own, and stands there against itself
-        keys.insert(0, _SETUP)
-        columns = {
-            setup.label: ({_SETUP: setup.label.removesuffix(f" {AGAIN}")}, _twin(setup)) for setup in plan.setups
-        }
+    settings = list_settings(plan)
     run_ids = [result.run_id for result in results.values() if result.outcome == "FINISHED" and result.run_id]
     briefs, unreadable = read_briefs(store, run_ids)
     failures: dict[tuple[int, int], Failure] = {}
@@ -124,14 +114,14 @@ def compare_sweep(
             continue
         else:
             outcome, reason = result.outcome, result.reason
-        own, column = columns[plan.setups[planned.setup].label]
-        failure = Failure(setting=own | settings[planned.setting], setup=column, outcome=outcome, reason=reason)
+        setting, setup = settings[planned.setting], plan.setups[planned.setup].label
+        failure = Failure(setting=setting, setup=setup, outcome=outcome, reason=reason)
         failures.setdefault(planned.configuration, failure)
     comparison = compare(
-        [_move(brief, *columns[setup_of(brief)]) for brief in briefs] if _SETUP in keys else briefs,
-        keys=keys,
-        settings=[own | setting for own, _ in columns.values() for setting in _in_order(plan, settings)],
-        setups=list(dict.fromkeys(column for _, column in columns.values())),
+        briefs,
+        keys=[variation.key for variation in plan.variations],
+        settings=_in_order(plan, settings),
+        setups=[setup.label for setup in plan.setups],
         baseline=baseline,
         failures=failures.values(),
         compared=list_compared(plan),
@@ -142,15 +132,6 @@ def compare_sweep(
 def _in_order(plan: SweepPlan, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns settings with values that were added in their places."""
     return sorted(settings, key=lambda one: value_of(next(iter(one.values())))) if plan.refinement else settings
-
-
-def _twin(setup: Setup) -> str:
-    return f"{_SETUP} {AGAIN}" if setup.again else _SETUP
-
-
-def _move(brief: RunBrief, own: dict[str, Any], column: str) -> RunBrief:
-    """Returns a run in its column, with what tells its rows apart beside what was varied."""
-    return dataclasses.replace(brief, settings=brief.settings | own, tags=brief.tags | {SETUP_TAG: column})
 
 
 def compare_stored(

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from tfbench.errors import DeviceError, Notice, RecipeError
-from tfbench.machine.devices import count_gpus
-from tfbench.machine.frameworks import describe_lack, is_installed
+from tfbench.machine.devices import count_gpus, describe_lack, is_installed
 from tfbench.recipe import tables
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
-from tfbench.recipe.devices import MAX_LOGICAL_CPUS, require_strategy, require_usable
+from tfbench.recipe.devices import require_strategy, require_usable
 from tfbench.recipe.sections import DistributionConfig, Recipe, StrategyName
 from tfbench.recipe.tables import require_code_allowed
 from tfbench.recipe.value_types import THREADS
@@ -31,7 +30,7 @@ from tfbench.records.sweep import (
     resolve_recipe,
 )
 from tfbench.sweeps.arguments import are_alike_numbers, is_range, make_variation, parse_variation
-from tfbench.wording import shorten
+from tfbench.wording import count, shorten
 
 
 def plan_sweep(
@@ -51,7 +50,7 @@ def plan_sweep(
         setups: The first is the baseline; none: the recipe's own strategy and devices, where these are not the
             defaults, otherwise what there is to compare on this machine, without what cannot be in all configurations.
         variations: What is varied; none: what the recipe's [sweep] varies.
-        aa: Whether each setup is run against itself.
+        aa: Whether one setup, by default the baseline, is run against itself.
         refine: How many values are added at most where the faster setup changes; 0: none.
         step: What these are multiples of.
         options: As of `new_plan`.
@@ -61,15 +60,15 @@ def plan_sweep(
         DeviceError: The backend did not say which GPUs it sees.
     """
     variations = variations or own_variations(request.recipe)
+    if aa and (refine or len(setups) > 1):
+        raise RecipeError("--aa runs one setup against itself: give one --setup, and leave --refine out.")
     if refine:
-        if aa:
-            raise RecipeError("--refine looks for where the faster setup changes: leave --aa out.")
         if len(variations) != 1 or not all(map(are_alike_numbers, variations[0].values)):
             raise RecipeError("--refine needs one --vary of whole numbers, KEY=LOW..HIGH.")
         options["refinement"] = Refinement(num_first=len(variations[0].values), most=refine, step=step)
     setups = setups or choose_setups(request, variations)
     if aa:
-        setups = [one for setup in dict.fromkeys(setups) for one in (setup, dataclasses.replace(setup, again=True))]
+        setups = [setups[0], dataclasses.replace(setups[0], again=True)]
     plan = new_plan(request, setups, variations=variations, **options)
     check_configurations(plan)
     return plan
@@ -80,7 +79,6 @@ def new_plan(
     setups: Sequence[Setup],
     *,
     variations: Sequence[Variation] = (),
-    names_machines: bool = False,
     **fields: Any,
 ) -> SweepPlan:
     """Plans the runs of a recipe under several setups.
@@ -90,13 +88,11 @@ def new_plan(
         setups: Each is taken once; the first is the baseline. None sets what is varied. In the plan each says its
             backend, unless that and the recipe's are TensorFlow: others may stand beside it later.
         variations: What is varied.
-        names_machines: Whether a scheduler will find the machines that setups name.
         fields: Others of the plan: its rounds, limits, time budget, batch size of a replica, refinement.
 
     Raises:
-        RecipeError: A setup sets what is varied, or names a machine that nobody will find.
+        RecipeError: A setup sets what is varied.
     """
-    require_machine_found(setups, names_machines=names_machines)
     varied = {
         key for variation in variations for key in (THREAD_KEYS if variation.key == THREADS else (variation.key,))
     }
@@ -118,19 +114,6 @@ def new_plan(
         argv=request.argv,
         **fields,
     )
-
-
-def require_machine_found(setups: Iterable[Setup], *, names_machines: bool) -> None:
-    """Rejects setups that name a machine where all runs are made on this one.
-
-    Raises:
-        RecipeError: Naming the first.
-    """
-    if named := [setup for setup in setups if setup.machine and not names_machines]:
-        raise RecipeError(
-            f'setup "{shorten(named[0].label)}": names a machine, and all runs are made on this one. `tfbench sweep '
-            "--plan FILE` leaves its tasks to a scheduler, `--ray ADDRESS` finds it in a Ray cluster."
-        )
 
 
 def _name_backend(setup: Setup, recipe: Recipe) -> Setup:
@@ -276,20 +259,16 @@ def choose_kind(asked: str | None, counts: tuple[int, ...], num_gpus: int, backe
     """Returns which devices are taken, "gpu" or "cpu": those asked for, else GPUs if the backend sees any.
 
     Raises:
-        DeviceError: There are too few.
+        DeviceError: There are too few GPUs.
     """
     kind = asked or ("gpu" if num_gpus else "cpu")
-    most, there = counts[-1], num_gpus if kind == "gpu" else MAX_LOGICAL_CPUS
-    if most <= there:
-        return kind
-    if kind == "cpu":
-        raise DeviceError(f"--replicas: at most {there} logical CPUs. Received: {most}.")
-    found = "no GPU" if not there else "1 GPU" if there == 1 else f"{there} GPUs"
-    raise DeviceError(
-        f"--replicas: {BACKEND_TITLES[backend]} sees {found}. Received: {most}. `tfbench devices` says why one that is "
-        "in the machine is not seen; with --devices cpu replicas are logical devices of the processor, which share its "
-        "cores."
-    )
+    if kind == "gpu" and counts[-1] > num_gpus:
+        raise DeviceError(
+            f"--replicas: {BACKEND_TITLES[backend]} sees {count(num_gpus, 'GPU')}. Received: {counts[-1]}. "
+            "`tfbench devices` says why one that is in the machine is not seen; with --devices cpu replicas are "
+            "logical devices of the processor, which share its cores."
+        )
+    return kind
 
 
 def plan_scaling(

@@ -20,8 +20,8 @@ import psutil
 from tfbench.errors import DeviceError
 from tfbench.machine import children
 from tfbench.records.sweep import SweepPlan, list_planned_runs
-from tfbench.runs.journal_import import import_journals
-from tfbench.runs.stop_signals import StopSignals
+from tfbench.runs.recovery import import_journals
+from tfbench.runs.run_status import StopSignals
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog
 from tfbench.store.tracking_state import TrackingState
@@ -243,18 +243,14 @@ def _require_answer(address: str) -> None:
     """
     import ray
 
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or "/" in host:  # "auto", or a form that Ray alone knows
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or "/" in host:  # "auto", or a form that Ray alone knows
         return
-    host, why = host.strip("[]"), ""
-    for each in (host, *([ray.util.get_node_ip_address()] if host in _LOOPBACK else [])):
-        try:
-            socket.create_connection((each, int(port)), _ANSWER_SECONDS).close()
-        except (OSError, OverflowError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-        else:
-            return
-    raise ConnectionError(why)
+    host = ray.util.get_node_ip_address() if host in _LOOPBACK else host.strip("[]")
+    try:
+        socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(getattr(error, "strerror", None) or error) from error
 
 
 def _wanted(machine: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.analysis.run.curves import RunCurves, find_curves
+from tfbench.analysis.run.cost import RunCurves, find_curves
 from tfbench.errors import TrackingError
 from tfbench.recipe.tables import to_tables
 from tfbench.recipe.toml_text import format_toml

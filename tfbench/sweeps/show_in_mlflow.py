@@ -1,16 +1,22 @@
-"""A sweep in MLflow: the view that shows it by itself, where its runs are tracked."""
+"""A sweep in MLflow: the view that shows it by itself, with each setup's figures as curves over what was varied."""
 
 import collections
 import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
-from tfbench.records.sweep import PlannedRunResult, SweepPlan
+from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_setups
+from tfbench.records.sweep import PlannedRunResult, SweepPlan, describe_setting, format_value
+from tfbench.report.comparison.layout import lay_out
 from tfbench.report.run.sections import bring_it_there
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.curves import find_curves
-from tfbench.tracking.tracker import MakeTracker, SweepFigures, TrackedSweep, Tracker
+from tfbench.tracking.tracker import Curve, MakeTracker, SweepFigures, TrackedSweep, Tracker
+
+Point = tuple[float, Entry]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,8 +59,8 @@ def find_shown_sweep(
         TrackingError: No run of it is in MLflow, or MLflow cannot be asked.
     """
     run_ids = {result.run_id for result in results.values() if result.run_id}
-    states = {run_id: state for run_id in run_ids if (state := store.read_state(run_id))}
-    places = collections.Counter((state.tracking_uri, state.experiment) for state in states.values())
+    states = filter(None, map(store.read_state, run_ids))
+    places = collections.Counter((state.tracking_uri, state.experiment) for state in states)
     if not run_ids:
         raise TrackingError(
             f"sweep {plan.sweep_id}: none of its runs is stored. `{store.command('sweep', '--resume', plan.sweep_id)}` "
@@ -79,3 +85,79 @@ def _not_there(store: Store, plan: SweepPlan, num_runs: int, server: str | None)
         f"sweep {plan.sweep_id}: none of its {num_runs} runs is in MLflow. `{bring_it_there(store.root, server)}` "
         f"brings them there, and `{bring_it_there(store.root, server)} --all` if MLflow's database was made new."
     )
+
+
+def find_curves(plan: SweepPlan, comparison: Comparison) -> tuple[Curve, ...]:
+    """Returns a curve for each setup and network, as the report draws them; for each mode where setups differ in that.
+
+    Places on the x axis that are not whole have no point: a tracking server counts in whole steps.
+    """
+    entries = [entry for row in comparison.rows for entry in row.entries.values()]
+    baseline = comparison.baseline if any(map(_is_conclusive, entries)) else None
+    if setups := find_scaling_setups(plan):
+        lines = [(mode, place, _scaling_points(plan, comparison, mode)) for place, mode in enumerate(setups.modes)]
+        if setups.modes == ("data",):
+            return _curves([("all setups", place, points) for _, place, points in lines], "replicas", baseline)
+        return _curves(lines, "devices", baseline)
+    layout = lay_out(comparison)
+    over = layout.x_label.partition(" (")[0].removeprefix("global ")  # without its unit
+    found: list[Curve] = []
+    for panel_place, panel in enumerate(layout.panels):
+        labels = {key: _join(row.setting.get(key) for _, row in panel.points) for key in comparison.keys}
+        for setup_place, setup in enumerate(comparison.setups):
+            place, shade = (setup_place, panel_place) if len(comparison.setups) > 1 else (panel_place, 0)
+            points = [(x, row.entries[setup]) for x, row in panel.points]
+            name = f"{_short_name(panel.setting)} {setup}".strip()  # MLflow cuts names at the right
+            fewest = min((len(entry.runs) for _, entry in points if entry.runs), default=0)
+            name += f", {fewest} of {plan.num_rounds} rounds" if fewest < plan.num_rounds else ""
+            found += [
+                dataclasses.replace(curve, shade=shade, labels={"setup": setup, **labels})
+                for curve in _curves([(name, place, points)], over, baseline)
+            ]
+    return tuple(found)
+
+
+def _short_name(setting: Mapping[str, Any]) -> str:
+    """Returns what tells a network from others: "1000x1000", or "activation=relu" where it is no size."""
+    sizes = [value for value in setting.values() if isinstance(value, list | tuple) and value]
+    return "x".join(map(format_value, sizes[0])) if len(setting) == len(sizes) == 1 else describe_setting(setting)
+
+
+def _join(values: Iterable[Any]) -> str:
+    return ", ".join(dict.fromkeys(map(format_value, values)))
+
+
+def _scaling_points(plan: SweepPlan, comparison: Comparison, mode: Mode) -> list[Point]:
+    """Returns the one device and what a mode makes of several."""
+    setups = [setup for setup in plan.setups if setup.num_devices == 1 or setup.strategy == MODE_STRATEGIES[mode]]
+    return [(float(setup.num_devices), row.entries[setup.label]) for row in comparison.rows[:1] for setup in setups]
+
+
+def _curves(found: Iterable[tuple[str, int, list[Point]]], over: str, baseline: str | None) -> tuple[Curve, ...]:
+    return tuple(
+        Curve(
+            name=name,
+            place=place,
+            over=over,
+            labels={"setup": name},
+            points={int(x): _figures(entry, baseline) for x, entry in points if entry.speed and x.is_integer()},
+            inconclusive=tuple(int(x) for x, entry in points if entry.speedup and not _is_conclusive(entry)),
+            run_ids=tuple(run.run_id for _, entry in points for run in entry.runs),
+        )
+        for name, place, points in found
+        if any(entry.runs for _, entry in points)
+    )
+
+
+def _figures(entry: Entry, baseline: str | None) -> Mapping[str, float]:
+    """Returns the speed, and the ratio with its interval if that is conclusive; the baseline's is the line at 1."""
+    values = {"samples_per_second": entry.speed}
+    if entry.setup == baseline:
+        values["speedup"] = 1.0
+    elif entry.speedup and _is_conclusive(entry):
+        values |= {"speedup": entry.speedup.ratio, "speedup_low": entry.speedup.low, "speedup_high": entry.speedup.high}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _is_conclusive(entry: Entry) -> bool:
+    return entry.speedup is not None and entry.speedup.finding not in ("too noisy to tell", "not judged")

@@ -27,8 +27,8 @@ from tfbench.records.sweep import (
     list_settings,
     resolve_recipe,
 )
-from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.runs.requests import new_request
+from tfbench.runs.run import Run, RunLimits
 from tfbench.runs.run_maker import RunMaker
 from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.briefs import typical_start_seconds
@@ -36,9 +36,10 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log, read_sweep, reopened_log
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
-from tfbench.sweeps.plan import check_configurations, require_backends, require_machine_found
+from tfbench.sweeps.plan import check_configurations, require_backends
 from tfbench.sweeps.show_in_mlflow import try_to_show
 from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_rejected
+from tfbench.wording import shorten
 
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
 
@@ -101,7 +102,11 @@ def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
         DatasetError: There is no data for the first run; a new sweep leaves no record then.
         TrackingError: The record cannot be written, or another process is at it.
     """
-    require_machine_found(planned.plan.setups, names_machines=False)
+    if named := [setup.label for setup in planned.plan.setups if setup.machine]:
+        raise RecipeError(
+            f'setup "{shorten(named[0])}": names a machine, and all runs are made on this one. `tfbench sweep --plan '
+            "FILE` leaves its tasks to a scheduler, `--ray ADDRESS` finds it in a Ray cluster."
+        )
     require_backends(planned.plan)
     with planned.log as log:
         end = run_sweep(log, maker, observer)
@@ -207,7 +212,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 continue
             observer.begin(planned, len(planned_runs) - len(left), seconds * len(left))
             request = planned_request(log.plan, planned)
-            log.begin(planned.number, request.run_id)
+            log.begin(request.run_id)
             return request, ""
 
     def tell(run: SeriesRun) -> None:
@@ -227,7 +232,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
         is_first = not any(result.run_id for result in log.results.values())
         return isinstance(error, DatasetError) and is_first and not varies_data
 
-    def execute(request: RunRequest, label: str) -> RunOutcome:
+    def execute(request: RunRequest, label: str) -> Run:
         return maker.make(request, observer, limits)
 
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tfbench.analysis.comparison.hosts import host_of
+from tfbench.analysis.comparison.brief import host_of
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.records.journal import Journal, request_fields
 from tfbench.records.run import RunRequest

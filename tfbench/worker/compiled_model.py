@@ -122,10 +122,7 @@ def build_compiled_model(
         steps_per_epoch = count_steps_per_epoch(spec.train_samples, training.global_batch_size)
         model.compile(
             optimizer=optimizer.build_optimizer(
-                training.optimizer,
-                model,
-                total_steps=training.epochs * steps_per_epoch,
-                allows_code=allows_code,
+                training.optimizer, model, total_steps=training.epochs * steps_per_epoch
             ),
             loss=objective.build_loss(training, is_probable=is_probable),
             metrics=objective.build_metrics(training),

@@ -3,7 +3,7 @@
 import time
 
 from tfbench import backends
-from tfbench.analysis.run.training_warnings import MAX_OTHER_SHARE
+from tfbench.analysis.run.warnings import MAX_OTHER_SHARE
 from tfbench.backends.peak import Sizes, measure_peak
 from tfbench.records.journal import plain_fields
 from tfbench.records.machine import InputCheck

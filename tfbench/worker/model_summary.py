@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-from tfbench.analysis.run.training_warnings import OWN_CALL, OWN_STEP
 from tfbench.datasets.sources.splits import Split, Splits, list_arrays
 from tfbench.errors import RecipeError
 from tfbench.records.run import ModelSummary
@@ -23,8 +22,8 @@ def summarize_model(model: Any, digest: str) -> ModelSummary:
     }
     has_own_step = foreign_model.has_own_step(model)
     if has_own_step or not outputs:  # may pass through its layers as often, and as it likes
-        code = OWN_STEP if has_own_step else OWN_CALL
-        return ModelSummary(**known, uncounted_layers=(f"{model.name} ({type(model).__name__}{code}",))
+        code = ".train_step" if has_own_step else ".call"
+        return ModelSummary(**known, uncounted_layers=(f"{model.name} ({type(model).__name__}{code})",))
     counted = flops.count_model(model)
     return ModelSummary(
         **known,

@@ -10,17 +10,14 @@ import keras
 from tfbench.errors import RecipeError, did_you_mean
 from tfbench.recipe.optimizers import (
     CLIPPING,
-    AdamWConfig,
     KerasArguments,
     KerasConfig,
     OptimizerConfig,
-    OwnConfig,
     ParameterGroup,
     SgdConfig,
     StepDecay,
 )
 from tfbench.schema import to_plain
-from tfbench.worker import user_code
 
 _NOT_KERAS = ("name", "class_name", "arguments", "learning_rate_schedule", "weight_decay", "schedule", "groups")
 
@@ -35,30 +32,23 @@ def require_same_clipping(optimizer: keras.optimizers.Optimizer, num_replicas: i
         )
 
 
-def build_optimizer(
-    config: OptimizerConfig, model: keras.Model, *, total_steps: int, allows_code: bool = False
-) -> keras.optimizers.Optimizer:
+def build_optimizer(config: OptimizerConfig, model: keras.Model, *, total_steps: int) -> keras.optimizers.Optimizer:
     """Builds the optimizer of a model.
 
     Args:
         config: Its kind and values.
         model: Whose weights the groups name; built.
         total_steps: Training steps of the whole recipe, which schedules are fractions of.
-        allows_code: The user allowed functions from outside of tfbench to be called.
 
     Raises:
         RecipeError: A group's pattern fits no weight of the model, or Keras does not take the values.
     """
-    if isinstance(config, OwnConfig):
-        return user_code.build_optimizer(config, allows_code=allows_code)
     values = {key: value for key, value in to_plain(config).items() if key not in _NOT_KERAS and value is not None}
     if config.learning_rate_schedule:
         values["learning_rate"] = _build_schedule(config, total_steps)
     if isinstance(config, SgdConfig) and (config.groups or config.schedule or config.weight_decay):
         groups = _assign_groups(config, model.trainable_variables)
         return GroupedSgd(groups, total_steps=total_steps, **values)
-    if isinstance(config, AdamWConfig):
-        values["weight_decay"] = config.weight_decay
     name: str = config.name
     if isinstance(config, KerasConfig):
         name, values = config.class_name, values | config.arguments

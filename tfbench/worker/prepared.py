@@ -10,7 +10,7 @@ from typing import Any
 
 from tfbench import backends
 from tfbench.backends import resident_samples
-from tfbench.backends.placed import Placed
+from tfbench.backends.one_device import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
 from tfbench.errors import DeviceError, Notice, RecipeError

@@ -2,10 +2,9 @@
 
 from tfbench import backends
 from tfbench.errors import DeviceError, MeasurementError
-from tfbench.machine.frameworks import describe_lack
+from tfbench.machine.devices import describe_lack
 from tfbench.machine.lean_import import NEEDED_BY, NOT_NEEDED, import_without, left_out
 from tfbench.recipe import registry
-from tfbench.recipe.optimizers import OwnConfig
 from tfbench.recipe.sections import Recipe, TrainingConfig
 
 
@@ -31,8 +30,7 @@ def import_keras(recipe: Recipe) -> None:
 
 def _has_code(recipe: Recipe) -> bool:
     """Whether a part of the recipe is code of the user's own."""
-    is_code = any(registry.is_code(section.name) for section in (recipe.model, recipe.dataset))
-    return is_code or isinstance(recipe.training.optimizer, OwnConfig)
+    return any(registry.is_code(section.name) for section in (recipe.model, recipe.dataset))
 
 
 def set_process_wide(recipe: Recipe) -> None:

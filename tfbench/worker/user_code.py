@@ -24,7 +24,6 @@ from tfbench.errors import DatasetError, Notice, RecipeError, TfbenchError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.recipe.optimizers import OwnConfig
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
 
 if TYPE_CHECKING:
@@ -56,24 +55,6 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     foreign_model.require_precision(model, where)
     warnings.warn(f"the network is code of {_describe_source(build)}.", Notice, stacklevel=2)
     return model
-
-
-def build_optimizer(config: OwnConfig, *, allows_code: bool) -> "keras.optimizers.Optimizer":
-    """Calls the user's function with the arguments of the recipe.
-
-    Raises:
-        RecipeError: It is not allowed, cannot be found or called, raised, or returned something else.
-    """
-    import keras
-
-    where = f"training.optimizer.function: {config.function}"
-    with _watched(where):
-        build = _import(config.function, where, allows_code=allows_code)
-        optimizer = _call(build, where, "", None, config.arguments)
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise RecipeError(f"{where}: must return a keras.optimizers.Optimizer. Received: {type(optimizer).__name__}.")
-    warnings.warn(f"the optimizer is code of {_describe_source(build)}.", Notice, stacklevel=2)
-    return optimizer
 
 
 def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: bool) -> Splits:

@@ -16,7 +16,7 @@ from tfbench.cli import cli
 from tfbench.errors import ComparisonError
 from tfbench.records.run import RunRequest
 from tfbench.runs.baseline import Baseline, check, make_baseline
-from tfbench.runs.limits import RunOutcome
+from tfbench.runs.run import Run
 from tfbench.store.store import Store
 
 
@@ -29,14 +29,16 @@ def judge_two_groups(store: Store, seed: int) -> tuple[str, str]:
     tags = ({"tfbench.sweep": "x", "tfbench.setup": setup} for setup in ("then", "now"))
     then, now = (build_request(recipe=recipe, tags=own) for own in tags)
 
-    def execute(request: RunRequest, *rest: Any) -> RunOutcome:
+    def execute(request: RunRequest, *rest: Any) -> Run:
         factor = effect if request.tags["tfbench.setup"] == "now" else 1.0
         seconds = 20 * recipe.training.global_batch_size / (1000.0 * factor * math.exp(rng.gauss(0, spread)))
         spans = [build_span(first_step=20 * n + 2, last_step=20 * n + 21, seconds=seconds) for n in range(3)]
         first = build_span(first_step=1, last_step=1)
         result = build_result(request=request, placement=place_request(request), spans=(first, *spans))
         write_journal(store, result)
-        return RunOutcome(result=result, summary=summarize_run(result), tracked=None, was_interrupted=False)
+        return Run(
+            result=result, summary=summarize_run(result), tracked=None, journal=Path("run.jsonl"), was_interrupted=False
+        )
 
     sample, _ = make_baseline(then, num_then, execute)
     try:

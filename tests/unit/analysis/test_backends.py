@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from sweeps import build_brief
-from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.brief import RunBrief, name_setups
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.fastest import find_standings
-from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.verdict import find_caveats, find_next_command, find_verdict
+from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.scaling import replica_setups
 from tfbench.sweeps.arguments import parse_setup
 
@@ -134,14 +133,6 @@ def test_runs_of_several_sweeps_stand_under_one_name_that_says_their_backend() -
     assert found.setups == (LABELS["tensorflow"], LABELS["jax"])
 
 
-def test_one_setup_has_its_range_of_speeds_as_its_verdict() -> None:
-    found = sweep_of({32: {"jax": 1000.0}, 512: {"jax": 3000.0}})
-    assert find_verdict(found) == (
-        "Only default cpu:0 backend=jax was measured: from 1,000 samples/s at batch 32 to 3,000 samples/s at batch "
-        "512.",
-    )
-
-
 def test_replicas_beside_another_backend_are_no_scaling_and_no_cause() -> None:
     (two,) = replica_setups("cpu", [2])
     runs = [build("jax", 160.0, number) for number in (1, 2, 3)]
@@ -150,4 +141,3 @@ def test_replicas_beside_another_backend_are_no_scaling_and_no_cause() -> None:
     assert find_scaling(found) is None
     told = find_verdict(found)[0]
     assert told.startswith("mirrored cpu:0,cpu:1 is slower than default cpu:0 backend=jax")
-    assert find_next_command(found) == ""

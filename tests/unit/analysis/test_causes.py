@@ -1,17 +1,11 @@
 """What is said of a slower setup: what was measured, from the estimator that the table has, and nothing else."""
 
 import dataclasses
-import shlex
 from typing import Any
 
-import pytest
-
-from sweeps import TWO_SETUPS, build_brief
-from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.causes import profile_command
-from tfbench.analysis.comparison.comparison import Comparison, Entry, compare
-from tfbench.analysis.comparison.verdict import find_caveats, find_next_command, find_verdict
-from tfbench.cli.profile import profile_command as profile
+from sweeps import build_brief
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import Setup
 
 BATCH = "training.global_batch_size"
@@ -38,17 +32,6 @@ def slower(comparison: Comparison) -> str:
     return sentence
 
 
-def test_no_cause_is_given_that_was_not_measured_but_what_would_measure_it() -> None:
-    assert (
-        slower(compared())
-        == "mirrored gpu:0,gpu:1 is slower than one_device gpu:0 at both batch sizes: 0.50x to 0.67x."
-    )
-    assert find_next_command(compared()) == (
-        "tfbench profile test.toml --strategy one_device --devices gpu:0 --global-batch-size 16"
-    )
-    assert find_next_command(compared((GPUS[0], TWO_SETUPS[1]))) == ""  # other devices are as good a reason
-
-
 def test_an_input_that_was_measured_to_take_most_of_a_step_is_a_cause_that_is_named() -> None:
     told = " The input pipeline alone takes 80 % of a step."
     assert "input pipeline" not in slower(compared(headroom=4.0))
@@ -57,40 +40,6 @@ def test_an_input_that_was_measured_to_take_most_of_a_step_is_a_cause_that_is_na
     one = (Setup(strategy="default", devices=("gpu:0",)), Setup(strategy="one_device", devices=("gpu:0",)))
     assert slower(compared(one)).endswith(": 0.50x to 0.67x.")  # of one replica nothing else is known
     assert slower(compared(one, headroom=1.25)).endswith(told)
-
-
-def command_of(brief: RunBrief) -> str:
-    entry = Entry(setup=brief.setup, runs=(brief,), speed=100.0, interval=None)
-    return profile_command(entry, entry)
-
-
-def test_the_command_holds_what_the_runs_were_given() -> None:
-    given = {
-        "model.hidden_units": [100],
-        "dataset.data": "synthetic",
-        "training.optimizer.name": "sgd",
-        "training.optimizer.learning_rate": 0.1,
-        "training.compiler": "xla",
-        "training.epochs": 3,
-        "measurement.seconds": 5.0,
-    }
-    overrides = [*(key for key in given if "optimizer" not in key), "training.optimizer", "distribution.devices"]
-    assert command_of(build_brief(setup=GPUS[1], recipe="mnist_mlp", overrides=overrides, settings=given)) == (
-        "tfbench profile mnist_mlp --data synthetic --strategy one_device --devices gpu:0 --global-batch-size 16 "
-        "--set 'model.hidden_units=[100]' --set training.compiler=xla --set training.optimizer.name=sgd "
-        "--set training.optimizer.learning_rate=0.1"
-    )
-
-
-@pytest.mark.parametrize(
-    "brief", [build_brief(setup=GPUS[1], recipe="mnist_mlp"), build_brief(setup=GPUS[1], is_synthetic=True)]
-)
-def test_the_command_is_one_that_tfbench_takes(brief: RunBrief) -> None:
-    words = shlex.split(command_of(brief))
-    assert words[:2] == ["tfbench", "profile"]
-    context = profile.make_context("profile", words[2:])
-    assert context.params["global_batch_size"] == 16
-    assert context.params["devices"] == brief.devices[:1]
 
 
 def test_speeds_of_more_runs_than_a_speed_up_has_rounds_are_said_to_be_so() -> None:

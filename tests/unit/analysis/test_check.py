@@ -124,22 +124,6 @@ def test_the_limit_of_a_check_can_be_set(tfbench: Cli, fake: Fake, baseline: Pat
         assert (done.exit_code, done.stdout) == (2, "")
 
 
-def test_a_baseline_may_be_of_three_sessions_and_not_of_two(tfbench: Cli, fake: Fake, baseline: Path) -> None:
-    for name, factor in (("b.json", 0.9), ("c.json", 1.1)):
-        fake(*(factor * speed for speed in SPEEDS))
-        assert tfbench(*CHECK, "--save", name).exit_code == 0
-    sessions = ["--baseline", str(baseline), "--baseline", "b.json"]
-    runs = fake(*SLOW)
-    done = tfbench(*CHECK, *sessions)
-    assert (done.exit_code, runs.requests) == (2, []) and "two sessions" in done.stderr
-    done = tfbench(*CHECK, *sessions, "--baseline", "c.json", "--format", "json")
-    assert done.exit_code == 0  # within what sessions differ by
-    assert len(json.loads(done.stdout)["earlier"]) == 2
-    edit(Path("b.json"), equals=json.loads(baseline.read_text(encoding="utf-8"))["equals"] | {"hostname": "elsewhere"})
-    done = tfbench(*CHECK, *sessions, "--baseline", "c.json")
-    assert (done.exit_code, len(runs.requests)) == (2, 5) and "hostname: elsewhere there" in done.stderr
-
-
 def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:
     runs = fake(*SPEEDS)
     assert tfbench(*CHECK, "--save", "b.json", "--steps", "7", "--repeats", "3").exit_code == 0

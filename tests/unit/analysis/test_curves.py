@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
-from tfbench.analysis.run.curves import MAX_POINTS, RunCurves, find_curves
+from tfbench.analysis.run.cost import MAX_POINTS, RunCurves, find_curves
 from tfbench.records.run import ResumePoint
 from tfbench.report.run.curve_plots import curve_plots
 

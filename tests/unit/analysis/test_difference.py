@@ -79,7 +79,6 @@ def spans_of(*seconds: float) -> tuple[Any, ...]:
         ("environment", "cpu_quota_cores", 1.5),
         ("environment", "niceness", 15),
         ("environment", "scheduling_policy", "SCHED_BATCH"),
-        ("environment", "autogroup_niceness", 5),
         ("environment", "memory_limit_bytes", 2**30),
         ("environment", "cpuset", "0-3"),
     ],

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from sweeps import TWO_SETUPS, build_brief, on_machine
-from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.brief import RunBrief, choose_hosts, machine_in, machine_of
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.analysis.comparison.hosts import choose_hosts, machine_in, machine_of
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import Setup
 

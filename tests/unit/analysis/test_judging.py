@@ -9,8 +9,7 @@ from scipy import stats
 from scipy.special import stdtr, stdtrit
 
 from tfbench.analysis.comparison.intervals import estimate_without_farthest
-from tfbench.analysis.comparison.judging import LEAST, MOST_BORROWED, Runs, judge, judge_family
-from tfbench.analysis.comparison.speedup import EQUAL_WITHIN
+from tfbench.analysis.comparison.judging import EQUAL_WITHIN, LEAST, MOST_BORROWED, Runs, judge, judge_family
 
 
 def runs(*speeds: float, setup: str = "a", paired: bool = False) -> Runs:

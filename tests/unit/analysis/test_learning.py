@@ -9,12 +9,9 @@ from builders import build_epoch, build_recipe, build_request, build_result
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import RecipeError
 from tfbench.recipe import files, tables
-from tfbench.recipe.sections import ExpectConfig
 from tfbench.recipe.toml_text import format_toml
 from tfbench.records.journal import read_request, request_fields
 from tfbench.records.run import DatasetSummary, ResumePoint, RunResult
-
-REGRESSION = {"model": {"name": "sine_lstm"}, "dataset": {"name": "sine", "data": "real"}}
 
 
 def build_run(*accuracies: float | None, before: int = 0, synthetic: bool = False, **expect: float) -> RunResult:
@@ -71,22 +68,6 @@ def test_rejects_a_wrong_expectation(key: str, value: object, message: str) -> N
     assert problem.startswith(f"expect.{key}{message}")
 
 
-def test_rejects_a_band_at_an_epoch_that_the_recipe_does_not_train() -> None:
-    assert reject(training={"epochs": 3}, expect={"val_loss_at_epoch": {"3": [0, 1], "12": [0, 1]}}) == [
-        "expect.val_loss_at_epoch.12: must be of an epoch that is trained, 3 at most (training.epochs). Received: 12."
-    ]
-
-
-def test_rejects_an_accuracy_where_there_is_none() -> None:
-    training = {"loss": "mean_squared_error", "global_batch_size": 10}
-    bands = {"val_accuracy_at_epoch": {"1": [0, 1]}, "val_loss_at_epoch": {"1": [0, 1]}, "target_accuracy": 0.5}
-    remedy = 'since there is no accuracy with training.loss = "mean_squared_error". Leave it out, or expect a'
-    assert reject(**REGRESSION, training=training, expect=bands) == [
-        f"expect.val_accuracy_at_epoch: cannot be met, {remedy} val_loss_at_epoch.",
-        f"expect.target_accuracy: cannot be met, {remedy} val_loss_at_epoch.",
-    ]
-
-
 MINE = """
 [recipe]
 title = "Mine"
@@ -109,33 +90,6 @@ def load(folder: Path, overrides: dict[str, Any] | None = None) -> tables.Recipe
     path = folder / "mine.toml"
     path.write_text(MINE, encoding="utf-8")
     return files.load_recipe(path, overrides)
-
-
-def test_fewer_epochs_on_the_command_line_leave_the_bands_of_later_ones_out(tmp_path: Path) -> None:
-    expect = load(tmp_path, {"training.epochs": 3}).expect
-    assert expect == ExpectConfig(val_accuracy_at_epoch={"2": (0.5, 0.7)}, target_accuracy=0.8)
-    assert load(tmp_path, {"training.epochs": 12}).expect == load(tmp_path).expect
-
-
-def test_a_loss_without_accuracy_on_the_command_line_leaves_accuracies_out(tmp_path: Path) -> None:
-    overrides = {
-        "model.name": "sine_lstm",
-        "dataset.name": "sine",
-        "training.loss": "mean_squared_error",
-        "training.global_batch_size": 10,
-    }
-    assert load(tmp_path, overrides).expect == ExpectConfig(val_loss_at_epoch={"12": (0.0, 0.5)})
-
-
-def test_another_override_leaves_a_mistake_of_the_file_where_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(MINE.replace("epochs = 12", "epochs = 11"), encoding="utf-8")
-    with pytest.raises(RecipeError) as caught:
-        files.load_recipe(path, {"training.seed": 1})
-    assert [line.partition("mine.toml: ")[2].partition(":")[0] for line in str(caught.value).splitlines()] == [
-        "expect.val_accuracy_at_epoch.12",
-        "expect.val_loss_at_epoch.12",
-    ]
 
 
 @pytest.mark.parametrize("overrides", [{}, {"training.epochs": 3}])

@@ -73,18 +73,6 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
         assert document["fail_above"] == 0.05
 
 
-def test_how_sessions_differ_counts_beside_how_their_runs_do() -> None:
-    # Levels of 98, 100 and 102: their logarithms spread by 2.0 %, t of two degrees of freedom is 4.303, and a fourth
-    # session lies within 4.303 * 2.0 % * sqrt(1 + 1 / 3) = 9.9 %. The runs within sessions spread by 0.8 %.
-    sessions = [scaled(factor) for factor in (0.98, 1.0, 1.02)]
-    checks = {factor: judge(sessions[-1], scaled(factor), 0.0, sessions[:-1]) for factor in (0.89, 0.92, 1.0)}
-    assert [one.judgement for one in checks.values()] == ["regression", *["no measurable difference"] * 2]
-    assert checks[1.0].speedup.noise_limit == pytest.approx(math.expm1(0.0994), rel=1e-2)
-    # Sessions whose levels are equal: what their runs show counts.
-    alike = judge(scaled(1.0), scaled(0.97), 0.0, [scaled(1.0), scaled(1.0001)])
-    assert (alike.judgement, alike.speedup.degrees_of_freedom > 2) == ("regression", True)
-
-
 def test_what_is_no_regression_is_said_with_its_figures() -> None:
     wide = judge(build_sample(100.0, 10.0, 60.0), build_sample(90.0, 20.0, 15.0, group="now"))
     for done, judgement, sentence in (

@@ -8,7 +8,6 @@ import pytest
 
 from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
-from tfbench.analysis.comparison.references import find_published_speedups
 from tfbench.analysis.comparison.scaling import Place, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.scaling import Mode, find_scaling_setups, replica_setups
@@ -57,7 +56,6 @@ def test_each_mode_is_a_line_over_the_devices_that_are_hardware() -> None:
     assert (model.num_replicas, model.per_replica_batch_size, model.num_devices) == (1, 96, 4)
     assert model.efficiency is not None
     assert model.efficiency.value == pytest.approx(1.5 / 4)
-    assert model.ideal_step_seconds == pytest.approx(0.1 / 4)
     assert [point.exchanged_bytes for point in found.line("model")] == [0.0, 3 * MEBIBYTE, 3 * MEBIBYTE]
 
 
@@ -98,21 +96,12 @@ def test_a_mode_without_a_speed_is_missing_at_its_number() -> None:
     assert comparison_document(by_modes(failures=[failure]), ())["scaling"]["missing"][0]["mode"] == "model"
 
 
-def test_the_plot_has_a_line_a_mode_beside_the_ideal_and_published_speed_ups() -> None:
+def test_the_plot_has_a_line_a_mode_beside_the_ideal() -> None:
     (plot,) = comparison_plots(by_modes())
     lines = {one.name: [y for _, y, *_ in one.points] for one in plot.panels[0].series}
     assert [name for name in lines if name.endswith("parallel")] == [f"{mode} parallel" for mode in MODES]
     assert lines["hybrid parallel"] == pytest.approx([1.0, 1.8, 3.0])
     assert lines["ideal: as many times the speed"] == [1, 4]
-
-
-def test_published_times_of_one_source_give_its_speed_ups() -> None:
-    def published(devices: str, seconds: float, source: str = "a paper") -> dict[str, Any]:
-        return {"hardware": "K", "devices": devices, "source": source, "figures": {"elapsed_seconds": seconds}}
-
-    own = [published("1 gpu", 98.05), published("2 gpus", 50.24), published("8 gpus", 15.68)]
-    found = find_published_speedups([published("2 gpus", 50.24, "another"), published("any", 1.0), *own])
-    assert [(one.num_devices, round(one.speedup, 2)) for one in found] == [(2, 1.95), (8, 6.25)]
 
 
 def test_a_plan_of_modes_is_known_by_its_setups_and_keeps_layouts_from_those_that_cut_nothing() -> None:

@@ -82,18 +82,16 @@ def test_a_worker_must_know_which_it_is() -> None:
         resolve(config("multi_worker", "cpu:0"), training())
 
 
-@pytest.mark.parametrize(
-    ("node", "place"),
-    [
-        ("/job:worker/replica:0/task:1/device:CPU:0", "cpu:0"),
-        ("/job:worker/replica:0/task:11/device:CPU:0", "/job:worker/replica:0/task:11/device:CPU:0"),
-    ],
-)
-def test_a_device_of_another_worker_is_not_taken_for_ones_own(node: str, place: str) -> None:
-    model = types.SimpleNamespace(variables=[], trainable_variables=[], optimizer=types.SimpleNamespace(variables=[]))
-    placed = ResolvedDistribution(None, build_placement(devices=()), {"/device:CPU:0": "cpu:0"}, task="/task:1/")
-    with pytest.raises(MeasurementError, match=f"the training step ran on {place}, asked for was no device"):
-        verify_placement(placed, model, [(node, "MatMul")])
+def test_a_device_of_another_worker_is_not_taken_for_ones_own() -> None:
+    own, other = (f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in (1, 11))
+    weight = types.SimpleNamespace(value=types.SimpleNamespace(device=own))
+    model: Any = types.SimpleNamespace(
+        variables=[weight], trainable_variables=[weight], optimizer=types.SimpleNamespace(variables=[])
+    )
+    placed = ResolvedDistribution(build_placement(devices=("cpu:0",)), ("/device:CPU:0",), None, task="/task:1/")
+    verify_placement(placed, model, [(own, "MatMul")])
+    with pytest.raises(MeasurementError, match=f"the training step ran on {other}, asked for was cpu:0"):
+        verify_placement(placed, model, [(other, "MatMul")])
 
 
 @pytest.mark.parametrize(("devices", "visible"), [(ONE, "-1"), ((), "0"), (("gpu",), "0"), (("gpu:0",), "0")])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbench.backends.tensorflow.feeding import feed_alike
+from tfbench.backends.tensorflow.placement import feed_alike
 from tfbench.backends.tensorflow.step_calls import iterate
 
 NAMES = ("default", "one_device", "mirrored")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tfbench.backends.profiling import TracedOperation, apportion, sum_up
 from tfbench.backends.tensorflow.op_trace import read_trace, trace
-from tfbench.backends.trace import TracedOperation, apportion, sum_up
 from tfbench.errors import MeasurementError
 from tfbench.records.profile import ProfiledOperation
 

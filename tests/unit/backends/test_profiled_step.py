@@ -10,9 +10,9 @@ import tensorflow as tf
 from tfbench.backends.tensorflow import op_trace
 from tfbench.backends.tensorflow.op_trace import part_of
 from tfbench.backends.tensorflow.profiled_step import ProfiledStep
-from tfbench.models.layers.switchable_max_pooling import SwitchableMaxPooling2D
+from tfbench.models.layers.pooling import SwitchableMaxPooling2D
+from tfbench.models.structure.flops import describe_calls
 from tfbench.models.structure.graph import walk
-from tfbench.models.structure.layer_costs import describe_calls
 
 BATCH = 4
 

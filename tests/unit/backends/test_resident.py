@@ -147,27 +147,6 @@ def test_samples_come_in_the_order_of_batches_from_the_host(first_step: int, poo
         np.testing.assert_array_equal(split.targets[rows], targets)
 
 
-def test_what_a_step_of_ones_own_tells_besides_is_that_of_the_last_one(splits: Splits, usual: Any) -> None:
-    import keras
-
-    class OwnStep(keras.Model):  # type: ignore[misc]  # Keras has no types
-        """Tells of the last batch besides the metrics."""
-
-        def train_step(self, *given: Any) -> Any:
-            largest = {"largest": keras.ops.max(given[-1][0])}
-            if NAME != "jax":
-                return super().train_step(*given) | largest
-            told, state = super().train_step(*given)
-            return told | largest, state
-
-    training = configure()
-    history = train(training, splits, build_model(training, OwnStep))
-    batches = backends.current().build_training_dataset(splits, global_batch_size=BATCH, seed=3)
-    largest = [float(np.max(inputs)) for inputs, _ in itertools.islice(batches, 2 * STEPS)]
-    assert history.pop("largest") == pytest.approx(largest[STEPS - 1 :: STEPS])
-    assert history == {name: pytest.approx(values, rel=1e-5) for name, values in usual[1].items()}
-
-
 @pytest.mark.parametrize("changes", [{"stored_shape": (7, 7, 1)}, {"mirrors": True}, {"read": lambda row: row}])
 def test_samples_that_are_read_or_cut_anew_in_every_epoch_are_rejected(changes: dict[str, Any]) -> None:
     training, read = configure(), changes.get("read")

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from tfbench.backends.profiling import apportion
 from tfbench.backends.torch.op_trace import Event, part_of, read_events, trace
-from tfbench.backends.trace import apportion
 from tfbench.errors import MeasurementError
 
 NODE = "autograd::engine::evaluate_function: "

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from searches import PlantedRuns, plant_runs
-from tfbench.machine import frameworks
+from tfbench.machine import devices
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def child(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]
             return subprocess.CompletedProcess(command, 0, json.dumps(reply) + "\n", "W0000 1 x.cc:1] chatter\n")
 
         monkeypatch.setattr(subprocess, "run", run)
-        monkeypatch.setattr(frameworks, "is_installed", lambda backend: backend == "tensorflow")
+        monkeypatch.setattr(devices, "is_installed", lambda backend: backend == "tensorflow")
         return given
 
     return answer

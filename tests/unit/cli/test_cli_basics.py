@@ -16,15 +16,15 @@ import pytest
 from builders import build_epoch, build_result
 from journals import write_journal
 from tfbench import api
-from tfbench.analysis.run.checks import find_requested_warnings
 from tfbench.analysis.run.summary import summarize_run
+from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.errors import DeviceError
 from tfbench.machine import devices, energy
 from tfbench.machine.devices import GpuFacts
 from tfbench.recipe import files
 from tfbench.records.energy import EnergySource, EnergySources
 from tfbench.records.machine import Gpu
-from tfbench.runs.stored import Run
+from tfbench.runs.run import Run
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]

@@ -15,7 +15,7 @@ from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.report.run.console import RunConsole
 from tfbench.runs import requests, session
-from tfbench.runs.limits import RunLimits, RunOutcome
+from tfbench.runs.run import Run, RunLimits
 
 Cli = Callable[..., Any]
 TRACKED = TrackedRun(tracking_uri="sqlite:////mlruns/mlflow.db", experiment_id="1", run_id="m1")
@@ -38,7 +38,7 @@ class Profiles:
 
     def execute(
         self, request: RunRequest, state: Any, store: Any, tracker: Any, console: RunConsole, limits: RunLimits, *_: Any
-    ) -> RunOutcome:
+    ) -> Run:
         self.requests.append(request)
         self.limits.append(limits)
         kind = self.kinds[-1]
@@ -52,7 +52,13 @@ class Profiles:
         console.finish(result, summary, TRACKED, f"mlruns/journals/{request.run_id}.jsonl")
         self.clock.now += 5.0
         self.ends.append(self.clock.now)
-        return RunOutcome(result=result, summary=summary, tracked=TRACKED, was_interrupted=kind in self.killed)
+        return Run(
+            result=result,
+            summary=summary,
+            tracked=TRACKED,
+            journal=Path("run.jsonl"),
+            was_interrupted=kind in self.killed,
+        )
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from builders import build_environment
 from journals import build_sized_result, write_journal
 from sweeps import TWO_SETUPS, build_plan, write_sweep
-from tfbench.analysis.run.curves import RunCurves
+from tfbench.analysis.run.cost import RunCurves
 from tfbench.records.sweep import PlannedRun
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep

@@ -79,9 +79,9 @@ def test_what_one_command_made_is_one_entry(tfbench: Cli, store: Store) -> None:
 
 
 def test_a_sweep_without_all_of_its_runs_is_incomplete(tfbench: Cli, store: Store) -> None:
-    path = store.root / "sweeps" / f"{build_plan().sweep_id}.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:2]))
+    path = store.root / "sweeps" / f"{build_plan().sweep_id}.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"results": record["results"][:1]}))
     (sweep,) = (entry for entry in read(tfbench("runs", "--format", "json")) if entry["kind"] == "sweep")
     assert (sweep["status"], sweep["reason"], sweep["num_runs"]) == ("INCOMPLETE", "3 not made", 1)
     path.write_text("nothing\n")

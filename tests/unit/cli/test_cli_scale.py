@@ -106,7 +106,7 @@ def test_each_mode_has_a_setup_at_each_number_of_devices(
 
 @pytest.mark.parametrize(
     ("asked", "num_gpus", "found"),
-    [("gpu", 0, "no GPU"), ("gpu", 1, "1 GPU"), (None, 1, "1 GPU"), (None, 3, "3 GPUs")],
+    [("gpu", 0, "0 GPUs"), ("gpu", 1, "1 GPU"), (None, 1, "1 GPU"), (None, 3, "3 GPUs")],
 )
 def test_more_gpus_than_there_are_are_rejected(asked: str | None, num_gpus: int, found: str) -> None:
     with pytest.raises(DeviceError, match=f"--replicas: TensorFlow sees {found}. Received: 4. `tfbench devices` says"):

@@ -70,7 +70,7 @@ def test_quick_needs_nothing_and_says_what_it_is(
     assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
     assert "  tfbench sweep --quick --repeats 3 --seconds 5" in done.stdout.splitlines()
-    (path,) = Path("mlruns/sweeps").glob("*.jsonl")
+    (path,) = Path("mlruns/sweeps").glob("*.json")
     quick, _ = read_sweep(Store(Path("mlruns")), path.stem)
     planned = dataclasses.replace(quick, argv=("sweep", "x", "--plan", "plan.json", "--seconds", "1"))
     assert taste_lines(planned, 80)[-1] == "  tfbench sweep x --seconds 5 --repeats 3"
@@ -182,7 +182,7 @@ def test_code_at_any_point_is_allowed_by_the_user(tfbench: Cli, in_tmp_path: Pat
 def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
     runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP)
-    (record,) = Path("mlruns/sweeps").glob("*.jsonl")
+    (record,) = Path("mlruns/sweeps").glob("*.json")
     record.write_text(record.read_text(encoding="utf-8").replace('"name":"mlp"', '"name":"os:system"'), "utf-8")
     num_runs = len(runs.requests)
     for options in ((), ("--dry-run",)):
@@ -207,13 +207,12 @@ def test_a_gpu_that_no_setup_is_planned_for_is_told_of_first_and_on_stderr(
         assert done.stderr.startswith("Warning: a GPU is not used: no driver.\n")
 
 
-@pytest.mark.parametrize("num_setups", [1, 2])
-def test_each_setup_is_run_against_itself(tfbench: Cli, fake: Callable[..., PlantedRuns], num_setups: int) -> None:
+def test_a_setup_is_run_against_itself(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
     fake()
-    options = ("--vary", f"{KEY}=32,64", *SETUPS[: 2 * num_setups], "--aa", "--repeats", "2", "--format", "json")
+    options = ("--vary", f"{KEY}=32,64", *SETUPS[:2], "--aa", "--repeats", "2", "--format", "json")
     done = tfbench("sweep", "mnist_mlp", "--data", "synthetic", *options)
     found = json.loads(done.stdout)
-    assert (done.exit_code, found["num_runs"], len(found["rows"])) == (0, 8 * num_setups, 2 * num_setups)
+    assert (done.exit_code, found["num_runs"], len(found["rows"])) == (0, 8, 2)
     for row in found["rows"]:
         once, again = row["entries"]
         assert again["setup"] == f"{once['setup']} again"

@@ -23,7 +23,7 @@ from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.toml_text import format_toml, parse_toml
 from tfbench.records.journal import read_request, request_fields
-from tfbench.runs.launchers import process
+from tfbench.runs import process
 from tfbench.runs.requests import new_request
 from tfbench.schema import read_json
 from tfbench.store.store import Store

@@ -14,9 +14,8 @@ import pytest
 import scipy.io
 
 import data_files
-from tfbench.datasets import svhn
-from tfbench.datasets.sources import cache, mnist_files, tfds
-from tfbench.datasets.sources import svhn as svhn_source
+from tfbench.datasets import mnist, svhn
+from tfbench.datasets.sources import cache, tfds
 from tfbench.datasets.sources.splits import ALIGNMENT, Splits
 from tfbench.recipe.dataset_spec import DatasetSpec
 
@@ -50,7 +49,7 @@ def images_of(seed: int) -> dict[str, tuple[Any, Any]]:
 
 
 def write_idx(data: Path, *, packed: bool = True, seed: int = 0) -> None:
-    data_files.write_idx(data, mnist_files.IDX_FILES, images_of(seed), packed=packed)
+    data_files.write_idx(data, mnist.IDX_FILES, images_of(seed), packed=packed)
 
 
 def write_tfds(data: Path, *, seed: int = 0) -> None:
@@ -64,11 +63,11 @@ def write_mat(data: Path) -> None:
     for part, count in SVHN_COUNTS.items():
         images = rng.integers(0, 256, (32, 32, 3, count), np.uint8)
         labels = (1 + np.arange(count) % 10).astype(np.uint8)[:, None]
-        scipy.io.savemat(data / svhn_source.FILES[part], {"X": images, "y": labels}, do_compression=True)
+        scipy.io.savemat(data / svhn.FILES[part], {"X": images, "y": labels}, do_compression=True)
 
 
 def load_mnist(data: Path) -> Splits:
-    found = mnist_files.load(str(data))
+    found = mnist.load_files(str(data))
     assert found
     return found.train_and_test(SPEC)
 
@@ -176,13 +175,13 @@ def test_files_that_change_while_they_are_read_leave_no_entry(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_idx(tmp_path / "data")
-    decode = mnist_files._read_idx
+    decode = mnist._read_idx
 
     def change(path: Path) -> Any:
         write_idx(tmp_path / "data", seed=1)
         return decode(path)
 
-    monkeypatch.setattr(mnist_files, "_read_idx", change)
+    monkeypatch.setattr(mnist, "_read_idx", change)
     assert load_mnist(tmp_path / "data").cache == "not written: the files changed while they were read"
     assert entries(folder) == []
 

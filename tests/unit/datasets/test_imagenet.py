@@ -18,7 +18,7 @@ from tfbench.backends.tensorflow.input_pipeline import (
     build_validation_dataset,
 )
 from tfbench.datasets import imagenet
-from tfbench.datasets.sources.image_files import read_array
+from tfbench.datasets.imagenet import read_array
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.schema import build
 
@@ -62,19 +62,14 @@ def test_classes_are_the_folders_in_the_order_of_their_names(folder: Path) -> No
     assert splits.train.targets.tolist() == [0, 0, 1, 1, 1]
     assert splits.source == f"image files, {folder}, 5 + 2 images"
     assert (splits.spec.train_samples, splits.spec.validation_samples) == (5, 2)
+    ((images, labels),) = build_validation_dataset(splits, batch_size=2)
+    brightness = np.round(images.numpy()[:, 0, 0, 0] + 123.68)
+    assert dict(zip(labels.numpy().tolist(), brightness.tolist(), strict=True)) == {0: 100, 1: 200}
     ((images, labels),) = build_validation_dataset(splits, batch_size=5, split="train")
     assert labels.numpy().tolist() == [0, 0, 1, 1, 1]
     assert images.shape == (5, 6, 6, 3)
     expected = np.array([brightness_of[name] for name in names])[:, None] - np.array([123.68, 116.779, 103.939])
     np.testing.assert_allclose(images.numpy()[:, 3, 3], expected, atol=1.5)  # JPEG
-
-
-def test_validation_images_keep_their_labels(folder: Path) -> None:
-    splits = imagenet.load_splits(SMALL, str(folder))
-    ((images, labels),) = build_validation_dataset(splits, batch_size=2)
-    brightness = np.round(images.numpy()[:, 0, 0, 0] + 123.68)
-    assert dict(zip(labels.numpy().tolist(), brightness.tolist(), strict=True)) == {0: 100, 1: 200}
-    assert splits.validation.labels().tolist() == labels.numpy().tolist()
 
 
 def test_files_are_gone_on_with_exactly(folder: Path) -> None:
@@ -103,16 +98,6 @@ def decode(folder: Path, image: Any, size: int) -> Any:
     path = folder / "image.png"
     path.write_bytes(tf.io.encode_png(image).numpy())
     return read_array(str(path).encode(), size)
-
-
-def test_an_image_is_its_central_square_resized(tmp_path: Path) -> None:
-    stripes = np.zeros((8, 16, 3), np.uint8)
-    stripes[:, :4, 0] = stripes[:, 4:8, 1] = stripes[:, 8:12, 2] = stripes[:, 12:] = 255  # red, green, blue, white
-    square = decode(tmp_path, stripes, 4)
-    assert square.shape == (4, 4, 3)
-    assert square[:, 0].tolist() == [[0, 255, 0]] * 4
-    assert square[:, 3].tolist() == [[0, 0, 255]] * 4
-    assert decode(tmp_path, stripes.transpose(1, 0, 2), 4)[0].tolist() == [[0, 255, 0]] * 4
 
 
 @pytest.mark.parametrize(("height", "width", "size"), [(64, 80, 32), (50, 37, 48), (20, 20, 33), (16, 16, 16)])
@@ -151,47 +136,19 @@ def test_files_that_are_no_images_are_counted(folder: Path) -> None:
     assert f"{folder}/val: files not read as images: 1 .tif." in notes
 
 
-def test_a_file_that_is_no_image_is_named_without_tensorflow_too(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(b"not an image")
-    for name in ("a.jpg", "missing.jpg"):
-        with pytest.raises(DatasetError, match=rf"/{name}: cannot be read as an image"):
-            read_array(str(tmp_path / name).encode(), 8)
-
-
-@pytest.mark.parametrize("damage", ["empty", "text", "cut", "no_header"])
-def test_damaged_images_are_named_before_a_run_begins(folder: Path, damage: str) -> None:
-    good = imagenet.load_splits(SMALL, str(folder))  # and remembered as whole
-    path = folder / "train" / "tench" / "a.jpg"
-    whole = path.read_bytes()
-    no_header = whole[:4] + bytes(300) + whole[304:]
-    path.write_bytes({"empty": b"", "text": b"not an image", "cut": whole[:300], "no_header": no_header}[damage])
-    message = f"{path}: damaged, cut off or no image (1 of 7 files). Replace or remove them."
-    assert load_error(SMALL, folder) == message
-    assert load_error(SMALL, folder) == message  # what is damaged is not remembered
-    path.unlink()
-    assert imagenet.load_splits(SMALL, str(folder)).train.num_samples == good.train.num_samples - 1
-
-
-def test_of_many_damaged_images_the_first_are_named_and_all_counted(folder: Path) -> None:
-    for path in (folder / "train").glob("*/*.*"):
-        path.write_bytes(b"not an image")
-    message = load_error(SMALL, folder)
-    assert message.startswith(f"{folder}/train/crane/a.png, ")
-    assert " and 2 more: " in message and "(5 of 7 files)" in message
-
-
-def test_an_image_with_more_behind_its_end_is_taken(folder: Path) -> None:
-    with (folder / "train" / "tench" / "a.jpg").open("ab") as file:
-        file.write(b"more")
-    assert imagenet.load_splits(SMALL, str(folder)).train.num_samples == 5
-
-
-def test_an_image_that_went_missing_is_named(folder: Path) -> None:
+@pytest.mark.parametrize("contents", [None, b"", b"not an image", 300])
+def test_an_image_that_is_missing_or_damaged_is_named_by_every_backend(folder: Path, contents: Any) -> None:
     splits = imagenet.load_splits(SMALL, str(folder))
-    (folder / "val" / "crane" / "x.jpg").unlink()
-    message = r"^/.*/val/crane/x\.jpg: cannot be read as an image.* Data: image files, /"
-    with pytest.raises(DatasetError, match=message), broken_samples_named(splits.source):
+    path = folder / "val" / "crane" / "x.jpg"
+    whole = path.read_bytes()
+    path.unlink()
+    if contents is not None:
+        path.write_bytes(contents if isinstance(contents, bytes) else whole[:contents])
+    message = r"^/.*/val/crane/x\.jpg: cannot be read as an image"
+    with pytest.raises(DatasetError, match=f"{message}.* Data: image files, /"), broken_samples_named(splits.source):
         list(build_validation_dataset(splits, batch_size=2))
+    with pytest.raises(DatasetError, match=message):
+        list(ArrayFeeding().build_validation_dataset(splits, batch_size=2))
 
 
 def remove(*paths: Path) -> None:
@@ -228,14 +185,6 @@ def test_a_folder_of_another_form_is_rejected(folder: Path, spoil: Any, message:
     assert load_error(SMALL, folder).startswith(message.format(folder=folder))
 
 
-def test_without_a_source_the_ways_to_name_one_are_told() -> None:
-    message = load_error(imagenet.Config(), None)
-    assert message.startswith(
-        "data set imagenet: no source. Name the folder that holds train/ and val/ with --data-dir"
-    )
-    assert message.endswith("--data synthetic.")
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -247,10 +196,3 @@ def test_options_that_do_not_fit_together_are_rejected(options: dict[str, Any], 
     with pytest.raises(RecipeError) as caught:
         build(imagenet.Config, options, "dataset")
     assert str(caught.value) == f"dataset: {problem}"
-
-
-def test_a_network_for_whole_images_of_256_pixels_gets_them() -> None:
-    spec = imagenet.describe(imagenet.Config(image_size=256))
-    assert spec.input_shape == (256, 256, 3)
-    assert spec.stored_shape is None
-    assert spec.mirrors

@@ -10,9 +10,8 @@ import pytest
 
 from builders import build_environment, build_placement, build_recipe
 from tfbench.errors import DeviceError, Notice
-from tfbench.machine import devices, frameworks
-from tfbench.machine.devices import GpuFacts, explain_missing_gpu, list_gpus, read_system, with_unused_gpu
-from tfbench.machine.frameworks import Framework
+from tfbench.machine import devices
+from tfbench.machine.devices import Framework, GpuFacts, explain_missing_gpu, list_gpus, read_system, with_unused_gpu
 from tfbench.records.machine import Gpu
 from tfbench.schema import to_plain
 
@@ -111,7 +110,7 @@ def report(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str) -> Framewo
     """Returns what becomes of what a process prints that is asked for its devices."""
     done = subprocess.CompletedProcess(["python"], 0, stdout, stderr)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
-    return frameworks.ask("tensorflow")
+    return devices.ask("tensorflow")
 
 
 def test_a_report_is_read_with_the_last_words_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +141,7 @@ def test_gpus_are_those_that_frameworks_see_in_the_words_of_the_driver(monkeypat
 def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str
 ) -> None:
-    monkeypatch.setattr(frameworks, "is_installed", lambda backend: backend != "torch")
+    monkeypatch.setattr(devices, "is_installed", lambda backend: backend != "torch")
     answers = iter(
         [
             Framework(name="tensorflow", gpus=("A GPU",) * 3),
@@ -151,7 +150,7 @@ def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
             TENSORFLOW,
         ]
     )
-    monkeypatch.setattr(frameworks, "ask", lambda backend: next(answers))
+    monkeypatch.setattr(devices, "ask", lambda backend: next(answers))
     (tmp_path / "dev").mkdir()
     assert devices.count_gpus(root=tmp_path) == 0
     (tmp_path / "dev" / node).touch()

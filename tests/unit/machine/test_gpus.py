@@ -1,4 +1,4 @@
-"""What the driver says of each GPU, and which is which: a driver and a CUDA that count in different orders."""
+"""What the driver says of each GPU, and which is which."""
 
 from typing import Any
 
@@ -6,63 +6,41 @@ import pytest
 
 from fake_power import Card, Clock, FakeNvml, install_nvml
 from tfbench.machine import gpus
-from tfbench.machine.energy import addresses_in_use
 from tfbench.records.machine import Gpu
-
-
-class Cuda:
-    """The functions of CUDA's driver that tell the addresses of the cards, in its own order."""
-
-    def __init__(self, *addresses: str, fails_in: str = "") -> None:
-        self._addresses, self._fails_in = addresses, fails_in
-
-    def cuInit(self, flags: int) -> int:
-        return 100 if self._fails_in == "cuInit" else 0  # no device
-
-    def cuDeviceGetCount(self, count: Any) -> int:
-        count._obj.value = len(self._addresses)
-        return 0
-
-    def cuDeviceGet(self, device: Any, number: int) -> int:
-        device._obj.value = number
-        return 0
-
-    def cuDeviceGetPCIBusId(self, text: Any, size: int, device: Any) -> int:
-        assert size >= len(self._addresses[device.value]) + 1
-        text.value = self._addresses[device.value].encode()
-        return 101 if self._fails_in == "cuDeviceGetPCIBusId" else 0
-
 
 SLOW = Card("0000:3b:00.0", "Quadro P400", clock_mhz=1252)
 FAST = Card("0000:5e:00.0", "H100", limit_watts=250.5)
 OTHER = Card("0001:86:00.0", "H100", clock_mhz=1755)  # of the same make, with a lower clock
 
 
-def install(monkeypatch: pytest.MonkeyPatch, *cards: Card, cuda: Cuda | None = None, **options: Any) -> FakeNvml:
-    def load() -> Cuda:
-        if cuda is None:
-            raise OSError("libcuda.so.1: cannot open shared object file")
-        return cuda
-
-    monkeypatch.setattr(gpus, "_load_cuda", load)
+def install(monkeypatch: pytest.MonkeyPatch, *cards: Card, **options: Any) -> FakeNvml:
     return install_nvml(monkeypatch, FakeNvml(Clock(), *cards, **options))
 
 
-def test_gpus_are_in_the_order_of_their_bus_and_addresses_in_that_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = Cuda("0001:86:00.0", "0000:5E:00.0", "0000:3B:00.0")
-    driver = install(monkeypatch, OTHER, SLOW, FAST, cuda=cuda)
-    assert [gpu.bus_id for gpu in gpus.read_gpus()] == ["0000:3b:00.0", "0000:5e:00.0", "0001:86:00.0"]
+@pytest.mark.parametrize(
+    ("shown", "names", "addresses"),
+    [
+        (None, ["GPU:0", "GPU:2"], ("0000:3b:00.0", "0001:86:00.0")),
+        ("2,0", ["/physical_device:GPU:0", "/physical_device:GPU:1"], ("0001:86:00.0", "0000:3b:00.0")),
+        ("1", ["GPU:0"], ("0000:5e:00.0",)),  # the others are hidden from the process
+        ("1", ["GPU:1"], ()),
+        ("MIG-5f", ["GPU:0"], ()),
+        (None, [], ()),
+    ],
+)
+def test_a_gpu_s_address_follows_from_its_number_among_those_that_cuda_shows(
+    monkeypatch: pytest.MonkeyPatch, shown: str | None, names: list[str], addresses: tuple[str, ...]
+) -> None:
+    driver = install(monkeypatch, OTHER, SLOW, FAST)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if shown is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    assert gpus.find_addresses(names) == addresses
     assert driver.open == 0
-    # Of a run on gpu:0 and gpu:2.
-    assert gpus.find_addresses(["/physical_device:GPU:0", "/physical_device:GPU:2"]) == ("0001:86:00.0", "0000:3b:00.0")
-    # Of a run on gpu:1, from which TensorFlow hides the others: CUDA, and so the number, does not know.
-    (address,) = gpus.find_addresses(["/physical_device:GPU:1"])
-    assert addresses_in_use(["gpu:1"], [address]) == {"gpu:1": "0000:5e:00.0"}
 
 
-@pytest.mark.parametrize("in_bytes", [False, True])
-def test_all_that_the_driver_says_is_read(monkeypatch: pytest.MonkeyPatch, in_bytes: bool) -> None:
-    install(monkeypatch, FAST, in_bytes=in_bytes)
+def test_all_that_the_driver_says_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, FAST)
     assert gpus.read_gpus() == (
         Gpu(
             name="H100",
@@ -87,25 +65,13 @@ def test_what_the_driver_does_not_say_is_not_known(monkeypatch: pytest.MonkeyPat
 
 def test_a_machine_without_a_driver_has_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, FAST, is_there=False)
-    assert gpus.read_gpus() == gpus.find_addresses([]) == ()
-
-
-@pytest.mark.parametrize("cuda", [None, Cuda(fails_in="cuInit"), Cuda("0000:5E:00.0", fails_in="cuDeviceGetPCIBusId")])
-def test_without_cuda_s_word_no_address_is_known(monkeypatch: pytest.MonkeyPatch, cuda: Cuda | None) -> None:
-    install(monkeypatch, SLOW, cuda=cuda)
-    assert gpus.find_addresses(["/physical_device:GPU:0"]) == ()
+    assert gpus.read_gpus() == gpus.find_addresses(["GPU:0"]) == ()
 
 
 @pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("00000000:3B:00.0", "0000:3b:00.0"),
-        (b"0000:3b:00.0", "0000:3b:00.0"),
-        ("00010000:03:1F.7", "10000:03:1f.7"),
-        ("nonsense", "nonsense"),
-    ],
+    ("text", "address"), [("00000000:3B:00.0", "0000:3b:00.0"), ("00010000:03:1F.7", "10000:03:1f.7")]
 )
-def test_an_address_is_written_as_linux_does(text: str | bytes, address: str) -> None:
+def test_an_address_is_written_as_linux_does(text: str, address: str) -> None:
     assert gpus.read_address(text) == address
 
 

@@ -68,7 +68,7 @@ def test_it_trains_as_it_was_compiled_unless_the_recipe_says_otherwise(tmp_path:
 def test_layers_of_tfbench_are_known(tmp_path: Path) -> None:
     import keras
 
-    from tfbench.models.layers.local_response_normalization import LocalResponseNormalization
+    from tfbench.models.layers.normalization import LocalResponseNormalization
 
     save(tmp_path / "net.keras", LocalResponseNormalization(), keras.layers.Dense(3))
     assert type(load(tmp_path / "net.keras")[0].layers[0]).__name__ == "LocalResponseNormalization"

@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbench.models.layers.ceil_max_pooling import CeilMaxPooling2D
-from tfbench.models.layers.channel_max import ChannelMax
-from tfbench.models.layers.local_response_normalization import LocalResponseNormalization
-from tfbench.models.layers.locally_connected import LocallyConnected2D
-from tfbench.models.layers.recurrent_convolution import RecurrentConvolution2D
-from tfbench.models.layers.switchable_max_pooling import SwitchableMaxPooling2D
+from tfbench.models.layers.convolutions import LocallyConnected2D, RecurrentConvolution2D
+from tfbench.models.layers.normalization import LocalResponseNormalization
+from tfbench.models.layers.pooling import CeilMaxPooling2D, ChannelMax, SwitchableMaxPooling2D
 
 Array = np.ndarray[Any, Any]
 

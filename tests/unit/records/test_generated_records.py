@@ -22,7 +22,7 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import RunRequest
 from tfbench.records.sweep import PlannedRun
 from tfbench.runs import session
-from tfbench.runs.limits import RunOutcome
+from tfbench.runs.run import Run
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -54,11 +54,11 @@ def store(tmp_path: Path, tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> Stor
 def planted_runs(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> None:
     """Lets `tfbench sweep` find runs in the store instead of making them."""
 
-    def execute(request: RunRequest, state: Any, store: Store, *rest: Any) -> RunOutcome:
+    def execute(request: RunRequest, state: Any, store: Store, *rest: Any) -> Run:
         result = dataclasses.replace(build_sized_result(0), request=request)
         write_journal(store, result)
         summary = summarize_run(result)
-        return RunOutcome(result=result, summary=summary, tracked=None, was_interrupted=False)
+        return Run(result=result, summary=summary, tracked=None, journal=Path("run.jsonl"))
 
     monkeypatch.setattr(session, "execute_run", execute)
 
@@ -151,7 +151,7 @@ def test_a_generated_record_of_a_sweep_harms_no_other(
     with one_example(store, "records of sweeps"):
         for sweep_id in ("good", "hurt"):
             write_sweep(store, build_plan(sweep_id=sweep_id, num_rounds=1, setups=TWO_SETUPS[:1]), speed_of(sweep_id))
-        path = store.root / "sweeps" / "hurt.jsonl"
+        path = store.root / "sweeps" / "hurt.json"
         path.write_bytes(mutated(path.read_bytes(), changes))
         before = path.read_bytes()
         if without_traceback(tfbench("sweep", "--resume", "hurt", "--dry-run", *root)).exit_code == 2:

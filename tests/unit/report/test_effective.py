@@ -8,7 +8,6 @@ import pytest
 from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_settings
 from tfbench.analysis.run.effective import EffectiveValue, list_effective
 from tfbench.errors import MeasurementError
-from tfbench.records.placement import ThreadPools
 from tfbench.records.run import RunResult
 from tfbench.report.run.effective import effective_section
 from tfbench.report.table import text
@@ -106,13 +105,3 @@ def test_lines_mark_what_differs() -> None:
         for line in shown(run_asked_for({"framework_variables": "NCCL_ALGO=Ring"}))
     )
     assert shown(run_asked_for())[1] == "All settings are as asked for."
-
-
-def test_threads_are_listed_as_they_were_seen() -> None:
-    threads = ThreadPools(num_devices=3, intra_op_threads=4, inter_op_threads=2, expected_intra_op_threads=4)
-    result = dataclasses.replace(run_asked_for(), placement=build_placement(threads=threads))
-    names = ("logical_cpu_devices", "intra_op_pools", "intra_op_threads_seen", "inter_op_threads_seen")
-    assert [find(result, name).effective for name in names] == [3, "one", 4, 2]
-    apart = dataclasses.replace(threads, intra_op_threads=12)
-    result = dataclasses.replace(result, placement=build_placement(threads=apart))
-    assert find(result, "intra_op_pools").effective == "not one of 4 threads"

@@ -18,8 +18,7 @@ from tfbench.recipe.sections import DistributionConfig
 from tfbench.records.machine import Gpu
 from tfbench.records.placement import WorkerRank
 from tfbench.records.worker_journals import worker_journal_path
-from tfbench.runs import session
-from tfbench.runs.launchers import group, launch
+from tfbench.runs import group, launch, session
 from tfbench.store.store import Store
 
 
@@ -57,10 +56,9 @@ def test_all_workers_begin_once_all_are_ready(store: Store, fates: Fates) -> Non
     path = store.journal_path(RUN)
     started = [wait_for(worker_journal_path(path, index), "started")["time"] for index in range(3)]
     assert min(started) >= wait_for(worker_journal_path(path, 2), "ready")["time"]
-    requests = [read_journal(worker_journal_path(path, index))[0]["request"]["worker_rank"] for index in range(3)]
-    assert [member["index"] for member in requests] == [0, 1, 2]
-    assert len({*requests[0]["addresses"]}) == 3
-    assert all(member["addresses"] == requests[0]["addresses"] for member in requests)
+    ranks = [read_journal(worker_journal_path(path, index))[0]["request"]["worker_rank"] for index in range(3)]
+    assert [rank["index"] for rank in ranks] == [0, 1, 2]
+    assert len(set(ranks[0]["addresses"])) == 3 and all(rank["addresses"] == ranks[0]["addresses"] for rank in ranks)
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -89,17 +87,6 @@ def test_a_run_that_is_stopped_before_its_workers_are_ready_leaves_nothing_thoug
     with pytest.raises(InterruptedRunError, match="before anything was measured"):
         measure(store)
     assert not list(store.root.rglob("*.jsonl"))
-
-
-def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing(
-    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group, "STOPPED_SECONDS", 0.1)
-    monkeypatch.setattr(session, "STOP_SECONDS", 0.5)
-    fates(w0="hang", w1="wait")
-    pids = meanwhile(store, 1, lambda pid: os.kill(pid, signal.SIGSTOP))
-    assert end_of(store) == ("KILLED", "worker 1 of 2 does not run: it was stopped by a signal (SIGSTOP)")
-    assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
 class Ended:
@@ -163,14 +150,11 @@ def test_a_worker_that_another_command_has_the_rest_of_keeps_its_journal_alone(s
     journal = worker_journal_path(store.journal_path(RUN), 1)
     assert [path for path in store.root.rglob("*") if path.is_file()] == [journal]
     assert read_journal(journal)[-1]["status"] == "FAILED"
-    assert store.run_ids() == []
     store.remove_leftovers(set())
     assert journal.exists()
 
 
-def test_one_of_several_processes_of_a_launcher_makes_no_series(
-    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_of_several_processes_of_a_launcher_makes_no_series(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2")):
         monkeypatch.setenv(name, value)
     with pytest.raises(RecipeError, match="over several machines, `tfbench run` makes one run"):
@@ -196,10 +180,12 @@ def test_a_journal_that_cannot_be_read_any_more_ends_all(store: Store, fates: Fa
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+GPUS = [Gpu(name="card", uuid=f"GPU-{index}") for index in range(4)]
+
+
 def visible(devices: tuple[str, ...], num_workers: int, num_gpus: int) -> list[str | None]:
-    gpus = [Gpu(name="card", uuid=f"GPU-{index}") for index in range(num_gpus)]
     distribution = DistributionConfig(strategy="multi_worker", devices=devices)
-    return [each.get("CUDA_VISIBLE_DEVICES") for each in launch.divide_gpus(distribution, num_workers, gpus)]
+    return [each.get("CUDA_VISIBLE_DEVICES") for each in launch.divide_gpus(distribution, num_workers, GPUS[:num_gpus])]
 
 
 def test_each_worker_of_a_machine_has_gpus_of_its_own() -> None:
@@ -212,8 +198,8 @@ def test_each_worker_of_a_machine_has_gpus_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("devices", "num_workers", "num_gpus", "what"),
     [
-        (("gpu:0",), 2, 1, r"2 workers with 1 GPU each need 2, and 1 can be seen here. Use fewer workers, or --dev"),
-        (("gpu",), 2, 3, "3 GPUs do not divide among 2 workers"),
+        (("gpu:0",), 2, 1, "2 workers with 1 GPU each take 2, and 1 can be seen here"),
+        (("gpu",), 2, 3, "2 workers with 1 GPU each take 2, and 3 can be seen here"),
         (("gpu:0",), 2, 0, "none is seen here"),
         (("gpu:1",), 1, 2, r"those of each worker count from gpu:0. Received: gpu:1"),
     ],
@@ -227,11 +213,9 @@ def test_gpus_that_do_not_suffice_are_an_error(
 
 def test_a_gpu_that_would_stay_idle_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(launch, "read_gpus", lambda: [Gpu(name="card", uuid=f"GPU-{index}") for index in range(4)])
+    monkeypatch.setattr(launch, "read_gpus", lambda: GPUS)
     launch.require_gpus_in_use(ask(), 4)
     with pytest.raises(DeviceError, match=r"4 can be seen here for 2 workers. Start one for each \(--workers 4"):
         launch.require_gpus_in_use(ask(), 2)
-    with pytest.raises(DeviceError, match=r"for 1 worker. Start one for each"):
-        launch.require_gpus_in_use(ask())
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
     launch.require_gpus_in_use(ask())

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from builders import build_recipe
 from tfbench.errors import RecipeError
-from tfbench.runs.launchers.ranks import GivenRank, find_rank
+from tfbench.runs.ranks import find_rank
 
 SLURM = {
     "SLURM_JOB_ID": "70",
@@ -22,10 +24,31 @@ LOCAL = "127.0.0.1:61439,127.0.0.1:61440"
 TF_CONFIG = {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
 
 
+SCONTROL = """#!/bin/sh
+case "$3" in
+  "node[03-05,9]") echo node03; echo node04; echo node05; echo node9 ;;
+  "a[1-2]") echo a1; echo a2 ;;
+  *) echo "Invalid hostlist: $3" >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture(autouse=True)
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The command of Slurm that lists nodes."""
+    command = tmp_path / "scontrol"
+    command.write_text(SCONTROL)
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    return command
+
+
 def find(
     environment: Mapping[str, str], by_recipe: int | None = None, backend: str = "jax", **given: Any
 ) -> tuple[int, int, str]:
-    number, rank = find_rank(GivenRank(**given), by_recipe, backend, environment)
+    distribution = {"strategy": "multi_worker", "num_workers": by_recipe}
+    recipe = build_recipe(distribution=distribution, training={"backend": backend, "global_batch_size": 24})
+    number, rank = find_rank(recipe, environment, **given)
     assert rank is None or rank.num_workers == number
     return (rank.index, number, ",".join(rank.addresses)) if rank else (0, number, "")
 
@@ -33,7 +56,7 @@ def find(
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
 POD = {"JOB_COMPLETION_INDEX": "3"}
 EVEN = SLURM | {"SLURM_STEP_NODELIST": "a[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
-NODES = SLURM | {"SLURM_STEP_NODELIST": "a[1-2]-b[0],b2,c.example.org"}
+ONE_NODE = SLURM | {"SLURM_STEP_NODELIST": "a", "SLURM_STEP_TASKS_PER_NODE": "4"}
 ALONE = SLURM | {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}  # a shell in a step
 MPI_OF_SLURM = SLURM | {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"} | OPEN_MPI  # started once a node
 BY_HAND = {"coordinator": "a", "num_workers": 2, "worker_index": 1}
@@ -47,7 +70,8 @@ CHIEF = {"cluster": {"chief": ["c:1"], "worker": ["a:2"]}, "task": {"type": "wor
         ({}, None, {"workers": 2}, (0, 2, "")),
         ({}, None, BY_HAND, (1, 2, "a:61439")),
         (SLURM, None, {}, (2, 4, "node03:61888,node04:61888,node05:61888,node9:61888")),
-        (NODES, None, {}, (2, 4, "a1-b0:61888,a2-b0:61888,b2:61888,c.example.org:61888")),
+        (ONE_NODE, None, {}, (2, 4, "a:61888,a:61889,a:61890,a:61891")),
+        (SLURM | {"SLURM_STEP_NODELIST": "x[1-4]"}, None, {"coordinator": "a:5"}, (2, 4, "a:5")),
         (EVEN, None, {"backend": "tensorflow"}, (2, 4, "a1:61888,a1:61889,a2:61888,a2:61889")),
         (ALONE, None, {"coordinator": "a:5", "num_workers": 2, "worker_index": 1}, (1, 2, "a:5")),
         (ALONE, None, {"workers": 2}, (0, 2, "")),
@@ -68,48 +92,37 @@ def test_launchers_and_users_say_which_worker_it_is(
     assert find(environment, by_recipe, **given) == found
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0:5", "0.0.0.0", "0:5", "0x0:5", "[::]:5", "[::0]:5"])
-def test_every_address_is_no_coordinator(address: str) -> None:
-    with pytest.raises(RecipeError, match="is every address of every machine"):
-        find({}, coordinator=address, num_workers=2, worker_index=0)
+def test_without_slurm_s_own_command_the_workers_are_to_be_named(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(slurm.parent / "empty"))
+    with pytest.raises(RecipeError, match=r"No such file or directory: 'scontrol'. Name the workers: --coordinator"):
+        find(SLURM)
 
 
 def test_two_jobs_on_one_node_do_not_meet() -> None:
     assert find(SLURM) != find(SLURM | {"SLURM_JOB_ID": "71"}) != find(SLURM | {"SLURM_STEP_ID": "1"})
 
 
-def test_a_job_that_has_not_called_srun_is_told_to() -> None:
-    batch = {name: value for name, value in SLURM.items() if "STEP" not in name} | {"SLURM_PROCID": "0"}
-    with pytest.raises(RecipeError, match="a job of Slurm with 4 tasks: put srun before the command"):
-        find(batch)
-
-
-@pytest.mark.parametrize(
-    "text", ["{", "[]", "{}", '{"cluster": {"worker": ["a b"]}, "task": {"type": "worker", "index": 0}}']
-)
-def test_a_tf_config_that_is_none_says_what_is_expected(text: str) -> None:
-    with pytest.raises(RecipeError, match=r'TF_CONFIG: .*Expected: \{"cluster"'):
-        find({"TF_CONFIG": text})
+BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {"SLURM_PROCID": "0"}
+NO_ADDRESS = '{"cluster": {"worker": ["a b"]}, "task": {"type": "worker", "index": 0}}'
 
 
 @pytest.mark.parametrize(
     ("environment", "num_workers", "given", "what"),
     [
         ({}, None, {}, "--workers N starts them on this machine; for several machines"),
-        (OPEN_MPI, None, {}, "where the first worker is, is not said by Open MPI: --coordinator HOST:PORT"),
-        (POD, None, {"coordinator": "a:1"}, "the number of workers is not said by Kubernetes: --num-workers N"),
-        *[({}, None, BY_HAND | {name: None}, name.replace("_", "-")) for name in BY_HAND],
+        (BATCH, None, {}, "a job of Slurm with 4 tasks: put srun before the command"),
+        *[({"TF_CONFIG": text}, None, {}, r'^TF_CONFIG: must be \{"cluster"') for text in ("{", "{}", NO_ADDRESS)],
+        (OPEN_MPI, None, {}, "Open MPI does not say .* Add --coordinator HOST:PORT"),
+        (POD, None, {"coordinator": "a:1"}, "Kubernetes does not say .* Add --num-workers N"),
+        *[({}, None, BY_HAND | {name: None}, f"Add --{name.replace('_', '-')} [A-Z:]+\\.$") for name in BY_HAND],
         (
             EVEN | {"SLURM_STEP_TASKS_PER_NODE": "3,1"},
             None,
             {"backend": "tensorflow"},
-            "TensorFlow needs the address of each worker, and Slurm says one",
+            "TensorFlow needs the address of each worker, and Slurm says 1 of 4",
         ),
         (SLURM, None, {"workers": 2}, "would be started by each of 4 processes of Slurm"),
-        *[
-            (SLURM | {"SLURM_STEP_NODELIST": text}, None, {}, "SLURM_STEP_NODELIST: is no list of nodes")
-            for text in ("node[1-", "node[a-b]", "node[1-2")
-        ],
+        (SLURM | {"SLURM_STEP_NODELIST": "n[1-"}, None, {}, r"does not list them: Invalid hostlist: n\[1-. Name the"),
         ({}, None, {"workers": 2, "coordinator": "a:1"}, "Use one or the other"),
         ({}, 4, {"workers": 2}, "--workers: 2, and distribution.num_workers of the recipe: 4"),
         (SLURM, 2, {}, "the number of processes by Slurm: 4, and distribution.num_workers of the recipe: 2"),

@@ -62,12 +62,6 @@ def test_goes_on_from_the_newest_checkpoint_that_the_journal_reaches(tmp_path: P
     assert (Path(point.checkpoint).name, len(point.epochs)) == ("epoch_000004.npz", 4)
 
 
-def test_the_steps_that_were_done_are_counted_and_not_those_of_whole_epochs() -> None:
-    # 30 steps in executions of 7 are 35: five more batches were drawn in each epoch.
-    epochs = tuple(build_epoch(epoch=number, num_steps=35) for number in (1, 2))
-    assert ResumePoint(run_id="b", checkpoint="x", epochs=epochs).num_steps == 70
-
-
 def test_a_checkpoint_without_its_epochs_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"journal ends before the checkpoint .*epoch_000006\.npz.*Begin anew"):
         resume(tmp_path, killed_run(5), 6)

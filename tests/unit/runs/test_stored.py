@@ -10,7 +10,7 @@ import pytest
 import tfbench
 from journals import build_sized_result, hold, write_journal
 from tfbench.errors import StillRunningError, UnknownNameError
-from tfbench.runs.stop_signals import StopSignals
+from tfbench.runs.run_status import StopSignals
 from tfbench.store.store import Store
 
 
@@ -57,29 +57,11 @@ def test_a_run_is_read_with_what_was_made_of_it(store: Store) -> None:
         tfbench.read_run("nobody")
 
 
-def test_stored_runs_are_compared_as_the_command_does(store: Store) -> None:
-    found = tfbench.compare(store="mlruns")
-    assert found.plan is None
-    assert len(found.comparison.runs) == 2
-    measured = [row for row in found.rows() if row["status"] == "FINISHED"]
-    assert len(measured) == len(found.rows()) - 2 == 2  # two networks under two setups, each under one of them
-    assert {row["samples_per_second"] for row in measured} == {run.speed for run in found.comparison.runs}
-    assert tfbench.compare([build_sized_result(0).request.run_id]).comparison.runs[0].speed
-    with pytest.raises(UnknownNameError, match="no such setup"):
-        tfbench.compare(baseline="default tpu:0")
-
-
 def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:
     result = build_sized_result(0)
     hold(write_journal(Store(Path("mlruns")), result, without=("exit", "finished")))
     with pytest.raises(StillRunningError, match="is still running"):
         tfbench.resume(result.request.run_id)
-
-
-def test_a_name_that_the_package_does_not_have_is_rejected() -> None:
-    assert {"run", "sweep", "compare", "load_runs"} <= set(dir(tfbench))
-    with pytest.raises(AttributeError, match="module 'tfbench' has no attribute 'runn'"):
-        tfbench.runn  # noqa: B018
 
 
 def test_signals_are_heard_in_the_main_thread_alone() -> None:

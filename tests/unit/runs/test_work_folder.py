@@ -1,20 +1,17 @@
 """What a run needs for a while lies beside its journal, and goes with it."""
 
-import contextlib
 import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from builders import build_request, build_result
-from journals import write_journal
+from builders import build_request
 from runs import wait_until
 from tfbench.machine import children
-from tfbench.records.journal import WORK_SUFFIX, work_folder
-from tfbench.runs.launchers import process
-from tfbench.runs.launchers.process import Worker
+from tfbench.records.journal import WORK_SUFFIX
+from tfbench.runs import process
+from tfbench.runs.process import Worker
 from tfbench.store.store import Store
 
 
@@ -55,14 +52,3 @@ def test_a_worker_that_cannot_be_started_leaves_no_folder(monkeypatch: pytest.Mo
     with pytest.raises(FileNotFoundError):
         Worker(build_request(run_id="abc"), path)
     assert left_in(store) == []
-
-
-def test_folders_of_dead_runs_and_of_none_are_removed_and_those_of_others_kept(store: Store) -> None:
-    for run_id in ("dead", "alive"):
-        write_journal(store, build_result(request=build_request(run_id=run_id)))
-    with contextlib.ExitStack() as kept:
-        folders = [
-            Path(kept.enter_context(work_folder(store.journal_path(name)))) for name in ("dead", "alive", "none")
-        ]
-        store.remove_leftovers({"dead"})
-        assert [folder.is_dir() for folder in folders] == [False, True, False]

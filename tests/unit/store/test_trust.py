@@ -36,7 +36,7 @@ def store(in_tmp_path: Path) -> Store:
 )
 def test_a_sweep_with_another_id_or_no_batch_size_is_rejected(store: Store, written: str, instead: str) -> None:
     write_sweep(store, build_plan(), lambda planned: 1000.0)
-    path = store.root / "sweeps" / "abc.jsonl"
+    path = store.root / "sweeps" / "abc.json"
     path.write_text(path.read_text().replace(written, instead))
     with pytest.raises(TrackingError, match="is no record of a sweep"):
         read_sweep(store, "abc")

@@ -12,7 +12,7 @@ from tfbench.records.sweep import PlannedRun, SweepPlan, Variation
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.curves import find_curves
+from tfbench.sweeps.show_in_mlflow import find_curves
 from tfbench.tracking.tracker import Curve
 
 SIZES = Variation(key="model.hidden_units", values=([100], [1000]))
@@ -50,13 +50,12 @@ def test_each_setup_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Pa
 
 def test_a_ratio_of_one_round_is_no_point_and_draws_no_crossing(tmp_path: Path) -> None:
     faster = {0: (100.0, 50.0), 1: (100.0, 200.0)}  # by setting: half as fast, then twice
-    first, second = curves_of(
-        tmp_path, build_plan(num_rounds=1), lambda planned: faster[planned.setting][planned.setup]
-    )
+    plan = build_plan(num_rounds=1)
+    first, second = curves_of(tmp_path, plan, lambda planned: faster[planned.setting][planned.setup])
     assert speeds(second) == {32: 50.0, 64: 200.0}
-    assert [figures.keys() for curve in (first, second) for figures in curve.points.values()] == [
-        {"samples_per_second"}
-    ] * 4
+    assert all(
+        figures.keys() == {"samples_per_second"} for figures in (*first.points.values(), *second.points.values())
+    )
     assert (first.inconclusive, second.inconclusive) == ((), (32, 64))
 
 
@@ -76,11 +75,6 @@ def test_what_failed_and_what_is_not_there_yet_has_no_point(tmp_path: Path) -> N
 def test_of_one_setup_networks_differ_in_their_colour(tmp_path: Path) -> None:
     plan = build_plan(variations=(BATCHES, SIZES), setups=TWO_SETUPS[:1])
     assert [curve.place for curve in curves_of(tmp_path, plan, lambda planned: 100.0)] == [0, 1]
-
-
-def test_networks_without_another_size_are_told_apart_by_their_parameters(tmp_path: Path) -> None:
-    first, _ = curves_of(tmp_path, build_plan(variations=(SIZES,)), lambda planned: 100.0)
-    assert (first.over, list(first.points)) == ("parameters of the network", [79_510, 795_010])
 
 
 def test_numbers_of_replicas_make_one_curve(tmp_path: Path) -> None:

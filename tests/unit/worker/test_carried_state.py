@@ -123,16 +123,18 @@ def test_an_epoch_starts_from_zero_only_if_that_is_asked_for(at_epochs: bool) ->
 
 
 def test_a_checkpoint_holds_the_state(tmp_path: Path) -> None:
-    from tfbench.backends.tensorflow.variables import training_variables
+    from tfbench import backends
     from tfbench.worker import checkpoints
 
     model = build_model()
     model(make_waves(STEPS))
     before = states_of(model)
-    path = checkpoints.write_checkpoint(tmp_path, epoch=1, variables=training_variables(model), kept=1)
+    path = checkpoints.write_checkpoint(
+        tmp_path, epoch=1, variables=backends.current().training_variables(model), kept=1
+    )
     model(make_waves(STEPS, seed=1))
     assert np.abs(np.array(states_of(model)) - before).max() > 1e-3
-    checkpoints.restore_checkpoint(path, training_variables(model))
+    checkpoints.restore_checkpoint(path, backends.current().training_variables(model))
     np.testing.assert_array_equal(states_of(model), before)
 
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfbench.backends.tensorflow.variables import training_variables
+from tfbench import backends
 from tfbench.errors import MeasurementError, UnknownNameError
 from tfbench.records import checkpoints as records_checkpoints
 from tfbench.worker import checkpoints
@@ -23,7 +23,7 @@ def test_holds_dropout_s_seed_generators_and_the_optimizer() -> None:
     model.compile("adam", "mean_squared_error")
     model.optimizer.build(model.trainable_variables)
     # Kernel, bias, one seed state; Adam's step, rate, and two moments for each of two weights.
-    assert len(training_variables(model)) == 3 + 2 + 4
+    assert len(backends.current().training_variables(model)) == 3 + 2 + 4
 
 
 def test_keeps_the_newest(tmp_path: Path) -> None:

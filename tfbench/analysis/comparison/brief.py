@@ -1,20 +1,20 @@
-"""A run in brief: what comparisons need of a run that is over, without its raw readings."""
+"""A run in brief: what comparisons need of it without its raw readings, and which column and machine it belongs to."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from tfbench.analysis.comparison.equality import equal_settings, run_settings
-from tfbench.analysis.run.checks import find_speed_warnings
 from tfbench.analysis.run.cost import find_target
 from tfbench.analysis.run.energy import find_energy
+from tfbench.analysis.run.warnings import find_speed_warnings
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.backend_support import COMPILER_KEY
+from tfbench.recipe.backend_support import COMPILER_KEY, title_of
 from tfbench.recipe.sections import CostConfig, Reference
 from tfbench.records.energy import Part
 from tfbench.records.machine import Environment
 from tfbench.records.run import RunResult, Summary
-from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_setup
+from tfbench.records.sweep import AGAIN, BACKEND_KEY, BATCH_KEY, SETUP_TAG, SWEEP_TAG, label_setup
 from tfbench.schema import Timestamp, table_of, to_plain
 
 FORMAT_VERSION = 2
@@ -83,6 +83,11 @@ class RunBrief:
         return len(self.devices) * self.num_workers
 
     @property
+    def shares_cores(self) -> bool:
+        """Whether its devices are logical ones of one processor, so that it says nothing of hardware."""
+        return any(device.startswith("cpu") for device in self.devices) and self.num_devices > self.num_machines
+
+    @property
     def num_replicas(self) -> int:
         """Parts that a batch is cut into; devices that share the weights alone compute the same samples."""
         return int(self.metrics.get("num_replicas") or self.num_devices)
@@ -144,3 +149,91 @@ def differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
         and any(brief.settings.get(key) != briefs[0].settings.get(key) for brief in briefs)
     ]
     return sorted(differing, key=lambda key: (not key.startswith("model."), key != BATCH_KEY))
+
+
+_WORD = "backend="  # of a setup's label, before its backend
+_SIGN = "@"  # before the name of a machine in the label of a setup
+
+
+def host_of(brief: RunBrief) -> str:
+    """Returns the host name of the machine that a run was made on; "" where it never got so far."""
+    return str(brief.settings.get("hostname") or "")
+
+
+def machine_in(label: str) -> str:
+    """Returns the machine that the label of a setup names: "a100" of "default gpu:0 @a100"; "" where it names none."""
+    return next((word.removeprefix(_SIGN) for word in label.split() if word.startswith(_SIGN)), "")
+
+
+def machine_of(brief: RunBrief) -> str:
+    """Returns what the machine of a run is called: as its setup names it, else by its host name."""
+    return machine_in(brief.tags.get(SETUP_TAG, "")) or host_of(brief) or "unknown"
+
+
+def setup_of(brief: RunBrief) -> str:
+    """Returns the column that a run belongs to: as the sweep names it, else its strategy and devices."""
+    return brief.tags.get(SETUP_TAG, brief.setup) if SWEEP_TAG in brief.tags else brief.setup
+
+
+def name_columns(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str]:
+    """Returns the column of each run; where runs are of several machines, it names the machine, if it does not anyway.
+
+    The setups of a sweep keep their names: one that was resumed elsewhere, as in a container with a host name of its
+    own, has settings of this machine and of that one.
+    """
+    hosts = {brief.run_id: host_of(brief) for brief in briefs}
+    names = {brief.run_id: setup_of(brief) if is_planned else name_alone(brief) for brief in briefs}
+    if is_planned or len(set(hosts.values())) < 2:
+        return names
+    return {run_id: name if machine_in(name) else f"{name} on {hosts[run_id]}" for run_id, name in names.items()}
+
+
+def name_alone(brief: RunBrief) -> str:
+    """Returns the column of a run beside others than its sweep's, where each is to say its backend, and one way."""
+    words = [word for word in setup_of(brief).split() if word not in ("backend=tensorflow", AGAIN)]
+    own = f"backend={brief.backend}"
+    return " ".join([*words, *([own] if brief.backend != "tensorflow" and own not in words else [])])
+
+
+def choose_hosts(runs: Mapping[str, Sequence[RunBrief]]) -> dict[str, str]:
+    """Returns for each setup of a setting the host whose runs count.
+
+    Setups are compared within a machine: those that name the same one, or none, get the host that most of them ran on;
+    of several the one with most runs, then that of the newest run. A setup without a run there gets a host of its own.
+
+    Args:
+        runs: Of each setup.
+    """
+    groups: dict[str, list[str]] = {}
+    for setup in runs:
+        groups.setdefault(machine_in(setup), []).append(setup)
+    chosen: dict[str, str] = {}
+    for setups in groups.values():
+        shared = _most_telling([runs[setup] for setup in setups])
+        for setup in setups:
+            is_there = any(host_of(run) == shared for run in runs[setup])
+            chosen[setup] = shared if is_there else _most_telling([runs[setup]])
+    return chosen
+
+
+def _most_telling(setups: Sequence[Sequence[RunBrief]]) -> str:
+    def order(host: str) -> tuple[int, int, float]:
+        own = [[run for run in runs if host_of(run) == host] for runs in setups]
+        newest = max(run.created for runs in own for run in runs)
+        return sum(map(bool, own)), sum(map(len, own)), newest
+
+    return max({host_of(run): None for runs in setups for run in runs}, key=order, default="")
+
+
+def name_setups(labels: Iterable[str], backends: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns what setups are called: by their backends where they differ in nothing else, otherwise by their label.
+
+    Args:
+        labels: Of the setups.
+        backends: Of their runs, by label, where that is known; otherwise the label says it.
+    """
+    found = {label: next((word for word in label.split() if word.startswith(_WORD)), "tensorflow") for label in labels}
+    found = {label: word.removeprefix(_WORD) for label, word in found.items()} | dict(backends or {})
+    rests = {" ".join(word for word in label.split() if not word.startswith(_WORD)) for label in found}
+    differ_by_it_alone = len(rests) == 1 and len(set(found.values())) == len(found) > 1
+    return {label: title_of(backend) if differ_by_it_alone else label for label, backend in found.items()}

@@ -6,14 +6,22 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from tfbench.analysis.comparison.brief import RunBrief, differing_keys
+from tfbench.analysis.comparison.brief import (
+    RunBrief,
+    choose_hosts,
+    differing_keys,
+    host_of,
+    name_alone,
+    name_columns,
+    setup_of,
+)
 from tfbench.analysis.comparison.equality import Difference, find_unequal_settings
-from tfbench.analysis.comparison.hosts import choose_hosts, host_of, name_alone, name_setups, setup_of
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, interval_around, log_interval
-from tfbench.analysis.comparison.judging import Runs, judge_family
-from tfbench.analysis.comparison.speedup import Speedup
+from tfbench.analysis.comparison.judging import Runs, Speedup, judge_family
 from tfbench.records.settings import MachineSettings
-from tfbench.records.sweep import BATCH_KEY, round_of
+from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value, round_of
+
+_NUM_NAMED = 3  # settings that a sentence names; of more it has the number, and the table the rest
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,7 +159,7 @@ def compare(
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or (), name_of(brief))))]
     measured = [brief for brief in briefs if brief.speed]
     keys = list(differing_keys(measured) if keys is None else keys)
-    names = name_setups(measured, is_planned=setups is not None)
+    names = name_columns(measured, is_planned=setups is not None)
     setups = list(dict.fromkeys([*(setups or ()), *names.values(), *(failure.setup for failure in failed)]))
     chosen = baseline if baseline in setups else (setups[0] if setups else "")
     rules = _Rules(baseline=chosen, allows_unequal=allows_unequal, compared=compared)
@@ -165,9 +173,11 @@ def compare(
         cells_of(setting)
     num_planned = len(grid)
     for brief in measured:
-        cells_of({key: setting_value(brief.settings, key) for key in keys})[names[brief.run_id]].runs.append(brief)
+        cells_of({key: _setting_value(brief.settings, key) for key in keys})[names[brief.run_id]].runs.append(brief)
     for failure in failed:
         cells_of(failure.setting)[failure.setup].failures.append(failure)
+    by_recipe = {brief.recipe: brief.references for brief in briefs}
+    published = [one for references in by_recipe.values() for one in references]
     rows = _judge([_make_row(*place, rules) for place in grid.values()], rules)
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
@@ -176,18 +186,13 @@ def compare(
         baseline=chosen,
         rows=(*rows[:num_planned], *sorted(rows[num_planned:], key=_row_order)),
         is_synthetic=any(brief.is_synthetic for brief in measured),
-        shares_cores=tuple(dict.fromkeys(names[brief.run_id] for brief in measured if shares_cores(brief))),
-        references=_list_references(briefs),
+        shares_cores=tuple(dict.fromkeys(names[brief.run_id] for brief in measured if brief.shares_cores)),
+        references=tuple(one for place, one in enumerate(published) if one not in published[:place]),
         compared=tuple(compared),
     )
 
 
-def shares_cores(brief: RunBrief) -> bool:
-    """Says whether a run's devices are logical ones of one processor, so that it says nothing of hardware."""
-    return any(device.startswith("cpu") for device in brief.devices) and brief.num_devices > brief.num_machines
-
-
-def setting_value(settings: Mapping[str, Any], key: str) -> Any:
+def _setting_value(settings: Mapping[str, Any], key: str) -> Any:
     """Returns a value of a run's settings; "threads" stands for both thread settings."""
     return settings.get("training.intra_op_threads" if key == "threads" else key)
 
@@ -266,19 +271,47 @@ def _share_scatter(entries: dict[str, Entry], baseline: str) -> None:
         entries[setup] = dataclasses.replace(entry, interval=interval)
 
 
-def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:
-    """Returns what was published for the recipes of the runs, each once."""
-    listed = [one for references in {brief.recipe: brief.references for brief in briefs}.values() for one in references]
-    return tuple(one for place, one in enumerate(listed) if one not in listed[:place])
-
-
 def _failure_of(brief: RunBrief, keys: Sequence[str], setup: str) -> Failure | None:
     if brief.speed:
         return None
     reason = brief.reason or "no steady steps were measured"
-    setting = {key: setting_value(brief.settings, key) for key in keys}
+    setting = {key: _setting_value(brief.settings, key) for key in keys}
     return Failure(setting=setting, setup=setup, outcome=brief.status, reason=reason)
 
 
 def _row_order(row: Row) -> tuple[float, float, str]:
     return row.num_parameters or 0.0, row.global_batch_size or 0.0, repr(row.setting)
+
+
+def block_key(comparison: Comparison) -> str | None:
+    """Returns the key whose values are rows of one block, where several are varied; None: there is but one block."""
+    keys = comparison.keys
+    return None if len(keys) < 2 else BATCH_KEY if BATCH_KEY in keys else keys[-1]
+
+
+def describe_block(row: Row, comparison: Comparison) -> str:
+    """Returns what the rows of a block have in common: "hidden_units=[100]"; "" where there is but one block."""
+    own = BATCH_KEY if BATCH_KEY in comparison.keys else block_key(comparison)
+    return describe_setting({key: value for key, value in row.setting.items() if key != own})
+
+
+def settings_noun(comparison: Comparison) -> str:
+    """Returns what several settings are called together."""
+    return "batch sizes" if comparison.keys == (BATCH_KEY,) else "settings"
+
+
+def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
+    """Returns " at batch 32, 64", " at batch 32 with units=[100]", " at 4 of 6 settings"; "" of the only one."""
+    keys = comparison.keys
+    noun = settings_noun(comparison)
+    if not rows[0].setting:
+        return ""
+    if len(rows) == len(comparison.rows) > 1:
+        return f" at both {noun}" if len(rows) == 2 else f" at all {len(rows)} {noun}"
+    if len(rows) > _NUM_NAMED or (len(rows) > 1 and len(keys) > 1):
+        return f" at {len(rows)} of {len(comparison.rows)} {noun}"
+    own = BATCH_KEY if BATCH_KEY in keys else keys[-1]
+    values = ", ".join(format_value(row.setting.get(own)) for row in rows)
+    block = describe_setting({key: value for key, value in rows[0].setting.items() if key != own})
+    at = f"batch {values}" if own == BATCH_KEY else f"{own.rpartition('.')[2]}={values}"
+    return f" at {at}{f' with {block}' if block else ''}"

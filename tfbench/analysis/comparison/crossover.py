@@ -8,7 +8,7 @@ from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import Difference
-from tfbench.analysis.comparison.speedup import Speedup
+from tfbench.analysis.comparison.judging import Speedup
 
 _NEAR = 1.1  # a gap between two values is narrowed until the larger is at most so many times the smaller
 

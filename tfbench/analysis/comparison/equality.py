@@ -31,7 +31,7 @@ _RECORDED = {
     ),
     "environment": (
         *("tensorflow_onednn", "thread_variables", *VERSIONS, "hostname", "cpu_model", "usable_cores"),
-        *("cpu_quota_cores", "niceness", "scheduling_policy", "autogroup_niceness", "memory_limit_bytes", "cpuset"),
+        *("cpu_quota_cores", "niceness", "scheduling_policy", "memory_limit_bytes", "cpuset"),
     ),
 }
 MUST_BE_EQUAL = frozenset(
@@ -54,7 +54,7 @@ OF_BACKENDS = (
 OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memory_limit_bytes", "cpuset")
 # What does not keep machines from being compared: that, what their kernels and processors choose, and versions, which
 # are warnings.
-BETWEEN_MACHINES = (*OF_MACHINES, "autogroup_niceness", "tensorflow_onednn", *VERSIONS)
+BETWEEN_MACHINES = (*OF_MACHINES, "tensorflow_onednn", *VERSIONS)
 # How variables begin that are none of one framework alone.
 _READ_BY_ALL = ("CUDA_", "CUDNN_", "GLIBC_", "LD_PRELOAD", "MALLOC_", "NCCL_", "TCMALLOC_")
 

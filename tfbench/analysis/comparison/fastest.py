@@ -1,13 +1,14 @@
-"""Which of several setups is the fastest at each setting: who is faster than whom, and whom that leaves."""
+"""Which of several setups is the fastest at each setting, and which to use where."""
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.equality import find_unequal_settings
-from tfbench.analysis.comparison.judging import judge_family
-from tfbench.analysis.comparison.speedup import Speedup
+from tfbench.analysis.comparison.judging import Speedup, judge_family
+from tfbench.records.sweep import BATCH_KEY, describe_setting
+from tfbench.wording import describe_span, join_words
 
 _Pair = tuple[str, str]  # of setups
 
@@ -81,3 +82,62 @@ def _stand(row: Row, setups: Sequence[str], speedups: Mapping[_Pair, Speedup]) -
         if set(pair) == {fastest[0], following}
     )
     return dataclasses.replace(found, next_setup=following, ratio=ratio)
+
+
+def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
+    """Says which setup to use where; nothing where settings are of several machines, or none is fastest."""
+    hosts = {frozenset(entry.host for entry in row.entries.values() if entry.runs) for row in comparison.rows}
+    rows = [row for row in comparison.rows if any(entry.runs for entry in row.entries.values())]
+    if len(hosts - {frozenset()}) > 1 or len(comparison.setups) < 2 or (len(comparison.setups) == 2 and len(rows) < 2):
+        return
+    standings = [one for one in find_standings(comparison) if one.row in rows]
+    clear = [one for one in standings if len(one.fastest) == 1]
+    if not clear:
+        if len(standings) == 1 and 1 < len(standings[0].fastest) < len(comparison.setups):
+            yield f"{join_words([names[setup] for setup in standings[0].fastest])} are too close to call."
+        return
+    if len({one.fastest for one in standings}) == 1:
+        where = " everywhere" if len(standings) > 1 else ""
+        lead = _lead(clear, names) if len(comparison.setups) > 2 else ""
+        yield f"Use {names[clear[0].fastest[0]]}{where}{lead}."
+        return
+    networks: dict[str, list[Standing]] = {}
+    for one in sorted(standings, key=lambda one: one.row.global_batch_size or 0):
+        rest = {key: value for key, value in one.row.setting.items() if key != BATCH_KEY}
+        networks.setdefault(describe_setting(rest), []).append(one)
+    texts: dict[str, list[str]] = {}
+    for network, own in networks.items():
+        if any(len(one.fastest) == 1 for one in own):
+            texts.setdefault(_by_batch_size(own, names), []).append(network)
+    for text, of in texts.items():
+        yield text if len(of) == len(networks) else f"With {join_words(of)}: {text[0].lower()}{text[1:]}"
+
+
+def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> str:
+    """Says what to use up to which batch size, and at which the runs do not decide."""
+    uses, open_at, unmeasured = list[str](), list[str](), list[str]()
+    is_turning = len({one.fastest for one in standings if len(one.fastest) == 1}) > 1
+    for fastest, own in ((key, list(own)) for key, own in itertools.groupby(standings, key=lambda one: one.fastest)):
+        low, high = (one.row.global_batch_size or 0 for one in (own[0], own[-1]))
+        span = f"{low:,}" if len(own) == 1 else f"{low:,} to {high:,}"
+        where = f" {'at' if len(own) == 1 else 'from'} batch {span}"
+        if is_turning and own[0] is standings[0]:
+            where = f" up to batch {high:,}"
+        elif is_turning and own[-1] is standings[-1]:
+            where = f" from batch {low:,}"
+        elif len(own) == len(standings):
+            where = " at every batch size" if len(own) > 1 else ""
+        if len(fastest) == 1:
+            uses.append(names[fastest[0]] + where)
+        else:
+            (open_at if fastest else unmeasured).append(span)
+    text = f"Use {join_words(uses)}."
+    text += f" Undecided at batch {', '.join(open_at)}." if open_at else ""
+    return text + (f" Not all are measured, or comparable, at batch {', '.join(unmeasured)}." if unmeasured else "")
+
+
+def _lead(own: Sequence[Standing], names: Mapping[str, str]) -> str:
+    ratios = [one.ratio for one in own if one.ratio is not None]
+    followers = {one.next_setup for one in own if one.next_setup}
+    following = f", {names[followers.pop()]}" if len(followers) == 1 else ""
+    return f": {describe_span(ratios, 'x')} the speed of the next{following}" if ratios else ""

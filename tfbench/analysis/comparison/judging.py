@@ -21,31 +21,103 @@ What this costs and finds is simulated in `benchmarks/judging.py`.
 Sources: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
 (Biometrika 1947); Holm (1979), see `intervals`; what settings lend each other: Smyth, "Linear models and empirical
 Bayes methods for assessing differential expression in microarray experiments" (2004), with a fixed prior weight here;
-a scatter without the farthest value: Rousseeuw, "Multivariate estimation with high breakdown point" (1985).
+a scatter without the farthest value: Rousseeuw, "Multivariate estimation with high breakdown point" (1985); what may be
+called equal: Schuirmann, "A comparison of the two one-sided tests procedure and the power approach" (1987).
 """
 
 import dataclasses
 import math
 import statistics
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.intervals import (
-    UNKNOWN,
+    CONFIDENCE,
     Estimate,
+    add_estimates,
     estimate,
     estimate_without_farthest,
     holm,
     log_ratios,
     merge_estimates,
 )
-from tfbench.analysis.comparison.speedup import ALPHA, Judgement, Speedup
 
+Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
+Finding = Literal["faster", "slower", "no measurable difference", "too noisy to tell", "not judged"]
+
+# An interval from 0.8 to 1.25 is what studies ask for before they call two things equivalent (Schuirmann 1987).
+EQUAL_WITHIN = 1.25
+
+ALPHA = 1 - CONFIDENCE
 # Simulated: with more borrowed, tables whose settings scatter unlike each other are wrong too often; with less, less is
 # found. With a higher least, the intervals of noisy settings hold too rarely.
 MOST_BORROWED = 5.5
 LEAST = 2.75
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Speedup:
+    """The second setup's speed over the first's, and what may be said of it.
+
+    `low` and `high` bound the ratio of this one setting, by all that is known of how runs scatter; None: nothing is.
+    `judgement` is what the whole family of comparisons supports.
+    """
+
+    ratio: float
+    low: float | None
+    high: float | None
+    num: int  # of rounds, or of the runs of the setup that has fewer
+    is_paired: bool  # by rounds in which both were run
+    uses_other_settings: bool  # for how runs scatter
+    degrees_of_freedom: float
+    p_value: float | None  # of this one setting
+    family_p_value: float | None
+    num_family: int  # comparisons that were judged together
+    judgement: Judgement
+    # Half of the intervals of the logarithms of both speeds, by the same scatter as that of the ratio.
+    speed_half_widths: tuple[float, float] | None = None
+    confidence: float = CONFIDENCE
+
+    @property
+    def excludes_one(self) -> bool:
+        """Whether the interval of this one setting excludes that the setups are equally fast."""
+        return self.p_value is not None and self.p_value <= ALPHA
+
+    @property
+    def is_suggested(self) -> bool:
+        """Whether the interval of this one setting says what the family does not support."""
+        return self.excludes_one and self.judgement == "no measurable difference"
+
+    @property
+    def is_too_noisy(self) -> bool:
+        """Whether nothing is shown since the interval is wide, not since the setups are about equally fast."""
+        if self.judgement != "no measurable difference" or self.excludes_one or self.low is None or self.high is None:
+            return False
+        return self.high > EQUAL_WITHIN or self.low < 1 / EQUAL_WITHIN
+
+    @property
+    def finding(self) -> Finding:
+        """The judgement as people are told it: no difference that was seen may be one that could not be."""
+        return "too noisy to tell" if self.is_too_noisy else self.judgement
+
+    @property
+    def noise_limit(self) -> float | None:
+        """The relative difference that these runs would not show, 0.02 for 2 %: half of the interval."""
+        return None if self.high is None else math.expm1(math.log(self.high / self.ratio))
+
+    @property
+    def method(self) -> str:
+        """How the interval came about, in words."""
+        what = "rounds' ratios" if self.is_paired else "processes' speeds"
+        others = ", the scatter of the other settings" if self.uses_other_settings else ""
+        known = f"{what}{others}; {self.degrees_of_freedom:.3g} degrees of freedom"
+        return f"Student's t on the logarithms of the {known}"
+
+
+def describe_ratio(one: Speedup) -> str:
+    """Returns "0.68x [0.59, 0.77]", the ratio alone where it has no interval."""
+    return f"{one.ratio:.2f}x" + ("" if one.low is None or one.high is None else f" [{one.low:.2f}, {one.high:.2f}]")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,30 +164,12 @@ class _Difference:
 
     def squared_errors(self) -> _Known:
         """Returns the variance of the value."""
-        return _Known(*(_add([(known[kind], weight) for known, weight in self.terms]) for kind in (0, 1)))
+        return _Known(*(add_estimates([(known[kind], weight) for known, weight in self.terms]) for kind in (0, 1)))
 
 
 def judge(first: Runs, second: Runs) -> Speedup:
     """Says how fast the second of two setups is beside the first, as the only question that is asked."""
     return judge_family([(first, second)])[0]
-
-
-def judge_session(before: Sequence[float], now: float) -> Speedup:
-    """Says how fast a session of a machine is beside earlier ones, among which it counts as one more.
-
-    `before` are the speeds of at least two earlier sessions.
-    """
-    logs, num = _logs(Runs(setup="", speeds=tuple(before))), len(before)
-    known = _Known(estimate(logs), estimate(logs))
-    difference = _Difference(
-        value=_logs(Runs(setup="", speeds=(now,)))[0] - statistics.fmean(logs),
-        terms=((known, 1 + 1 / num),),
-        sides=((known, 1 / num), (known, 1.0)),
-        num=1,
-        is_paired=False,
-    )
-    errors = difference.squared_errors()
-    return _describe(difference, errors, _p_value(difference.value, errors.together), 1)
 
 
 def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
@@ -145,11 +199,14 @@ class _Pools:
         for first, second in pairs:
             ratios = _ratios(first, second)
             if len(ratios) >= 2:
-                self._known.setdefault((first.setup, second.setup), []).append(_own_and_lent(ratios))
+                self._learn((first.setup, second.setup), ratios)
                 continue
             for runs in {first, second} - seen:  # a baseline stands beside several setups, and counts once
                 seen.add(runs)
-                self._known.setdefault(runs.setup, []).append(_own_and_lent(_logs(runs)))
+                self._learn(runs.setup, _logs(runs))
+
+    def _learn(self, name: Hashable, values: Sequence[float]) -> None:
+        self._known.setdefault(name, []).append((estimate(values), estimate_without_farthest(values)))
 
     def settle(self, name: Hashable, own: Estimate) -> _Known:
         """Returns the variances to judge by, of a setup or a pair of setups.
@@ -171,10 +228,6 @@ class _Pools:
         known = self._known.get(name, [])
         itself = next((place for place, (found, _) in enumerate(known) if found == own), None)
         return [lent for place, (_, lent) in enumerate(known) if place != itself]
-
-
-def _own_and_lent(values: Sequence[float]) -> tuple[Estimate, Estimate]:
-    return estimate(values), estimate_without_farthest(values)
 
 
 def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
@@ -200,16 +253,6 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
         is_paired=False,
         uses_pool=any(pools.has_others(runs.setup, scatter) for runs, scatter in known_alone),
     )
-
-
-def _add(terms: Sequence[tuple[Estimate, float]]) -> Estimate:
-    """Returns the sum of estimates times weights, with the degrees of freedom that Welch gives it."""
-    if not all(known.degrees_of_freedom for known, _ in terms):
-        return UNKNOWN
-    shares = [(known.times(weight).variance, known.degrees_of_freedom) for known, weight in terms]
-    total = sum(share for share, _ in shares)
-    spent = sum(share**2 / degrees for share, degrees in shares)
-    return Estimate(total, total**2 / spent if spent else sum(degrees for _, degrees in shares))
 
 
 def _ratios(first: Runs, second: Runs) -> list[float]:
@@ -244,7 +287,8 @@ def _describe(difference: _Difference, errors: _Known, adjusted: float | None, n
     if adjusted is not None:
         half, degrees = _widest(errors)
         p_value = max(_p_value(value, one) or 0.0 for one in errors)
-        one, other = (_widest(_add([(kind, weight)]) for kind in known)[0] for known, weight in difference.sides)
+        sides = ([add_estimates([(kind, weight)]) for kind in known] for known, weight in difference.sides)
+        one, other = (_widest(side)[0] for side in sides)
         speed_half_widths = (one, other)
         family_p_value = max(adjusted, p_value)
         judgement = "no measurable difference"

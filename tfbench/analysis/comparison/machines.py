@@ -11,11 +11,10 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.brief import host_of, machine_in, machine_of
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_settings
-from tfbench.analysis.comparison.hosts import host_of, machine_in, machine_of
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.comparison.names import describe_where
 from tfbench.analysis.run.cost import SECONDS_PER_HOUR
 from tfbench.records.energy import Part
 from tfbench.wording import count, describe_span, join_words

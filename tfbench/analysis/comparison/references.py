@@ -6,9 +6,8 @@ Speeds are compared where steps are steady: the first epoch of a run holds its c
 import contextlib
 import dataclasses
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, compare
@@ -181,43 +180,3 @@ def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterato
         yield FigurePair(name="samples_per_second", ours=speed, theirs=published_speed, **fields)
     if theirs is not None and speed and samples:
         yield FigurePair(name="epoch_seconds", ours=samples / speed, theirs=theirs, **fields)
-
-
-class PublishedSpeedup(NamedTuple):
-    """How many times as fast several devices were as one, by the same source."""
-
-    num_devices: int
-    speedup: float
-    reference: dict[str, Any]  # of several devices, as it stands in the recipe
-
-
-def find_published_speedups(references: Sequence[dict[str, Any]]) -> tuple[PublishedSpeedup, ...]:
-    """Returns what was published of several GPUs beside one, by number of GPUs; what has no time of one has none."""
-    alone: dict[tuple[str, str], float] = {}
-    for reference in references:
-        if _count_gpus(reference) == 1:
-            for what, seconds in _list_times(reference["figures"]):
-                alone.setdefault((reference["source"], what), seconds)
-    found = [
-        PublishedSpeedup(number, one / seconds, reference)
-        for reference in references
-        if (number := _count_gpus(reference)) > 1
-        for what, seconds in _list_times(reference["figures"])
-        if (one := alone.get((reference["source"], what)))
-    ]
-    return tuple(sorted(found, key=lambda one: one.num_devices))
-
-
-def _count_gpus(reference: Mapping[str, Any]) -> int:
-    match = re.fullmatch(r"(\d{1,4}) gpus?", reference["devices"])
-    return int(match[1]) if match else 0
-
-
-def _list_times(figures: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Yields the one time that tells most of speed, with what it is of: an epoch, a whole training or a sample."""
-    if (epoch := published_epoch_seconds(figures)) is not None:
-        yield "epoch", epoch
-    elif elapsed := figures.get("elapsed_seconds"):
-        yield "training", elapsed
-    elif speed := figures.get("samples_per_second"):
-        yield "sample", 1 / speed

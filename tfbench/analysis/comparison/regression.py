@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 from tfbench.analysis.comparison.equality import DIGESTS, Difference, equal_settings, run_settings
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.comparison.judging import Runs, judge_session
+from tfbench.analysis.comparison.judging import Runs, Speedup
 from tfbench.analysis.comparison.judging import judge as judge_runs
-from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.errors import ComparisonError
 from tfbench.records.run import RunRequest, RunResult
 from tfbench.schema import PositiveNumber, Text, schema
@@ -77,12 +76,6 @@ class RegressionCheck:
     unequal: tuple[Difference, ...]  # although it must be equal
     changed: tuple[Difference, ...]  # of the circumstances
     fail_above: float
-    earlier: tuple[SpeedSample, ...] = ()  # sessions of the baseline before this one
-
-    @property
-    def sessions(self) -> tuple[SpeedSample, ...]:
-        """All that the baseline is of."""
-        return (*self.earlier, self.baseline)
 
     @property
     def smallest_detectable(self) -> float:
@@ -177,39 +170,28 @@ def require_enough(baseline: SpeedSample, num: int) -> None:
         raise ComparisonError(f"{when} has one run, which does not show what chance does. Make two runs or more.")
 
 
-def judge(
-    baseline: SpeedSample,
-    current: SpeedSample,
-    fail_above: float = DEFAULT_FAIL_ABOVE,
-    earlier: Sequence[SpeedSample] = (),
-) -> RegressionCheck:
+def judge(baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAULT_FAIL_ABOVE) -> RegressionCheck:
     """Says whether speeds have changed since a baseline, by the rule of `judging`.
-
-    Of several sessions, the levels of the sessions count, unless the runs within them scatter more.
 
     Args:
         baseline: Speeds then.
         current: Speeds now.
         fail_above: The share of the speed whose loss is no regression yet.
-        earlier: Sessions of the baseline before it, two or more.
 
     Raises:
         ComparisonError: Either is a single run.
     """
     require_enough(baseline, current.num)
-    sessions = (*earlier, baseline)
-    speeds = tuple(speed for sample in sessions for speed in sample.samples_per_second)
-    found = [judge_runs(Runs(setup="then", speeds=speeds), Runs(setup="now", speeds=current.samples_per_second))]
-    if earlier:
-        found.append(judge_session([sample.speed for sample in sessions], current.speed))
+    then, now = (
+        Runs(setup=name, speeds=one.samples_per_second) for name, one in (("then", baseline), ("now", current))
+    )
     return RegressionCheck(
         baseline=baseline,
         current=current,
-        speedup=max(found, key=lambda speedup: speedup.noise_limit or 0.0),
+        speedup=judge_runs(then, now),
         unequal=find_unequal(baseline, current),
         changed=_find_differences(baseline.circumstances, current.circumstances),
         fail_above=fail_above,
-        earlier=tuple(earlier),
     )
 
 

@@ -9,16 +9,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from tfbench.analysis.comparison.causes import exchanged_bytes, input_share, traced_share
-from tfbench.analysis.comparison.comparison import Comparison, Entry, shares_cores
+from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.fastest import Standing, find_standings
-from tfbench.analysis.comparison.references import PublishedSpeedup, find_published_speedups
-from tfbench.analysis.comparison.speedup import Finding, Judgement
+from tfbench.analysis.comparison.intervals import geometric_mean
+from tfbench.analysis.comparison.judging import Finding, Judgement
+from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, mode_of
 from tfbench.records.sweep import WORKERS_KEY
 from tfbench.wording import join_words
 
 Kind = Literal["strong", "weak"]
+
+_BYTES_PER_PARAMETER = 4  # replicas exchange gradients of 32 bits
 
 
 class Place(NamedTuple):
@@ -45,7 +47,7 @@ class Estimate(NamedTuple):
 class ScalingPoint:
     """One number of devices in one mode beside one device; times in seconds, at the speeds that the table has.
 
-    Efficiency and what is ideal exist where each device is hardware of its own; else they would say nothing of it.
+    Efficiency exists where each device is hardware of its own; else it would say nothing of it.
     """
 
     place: Place
@@ -53,7 +55,6 @@ class ScalingPoint:
     entry: Entry  # of the comparison
     global_batch_size: int
     step_seconds: float  # mean time of a step
-    same_work_seconds: float  # that one device takes for as many samples
     adds_hardware: bool  # whether devices are hardware of their own, and not the cores of one processor
     exchanged_bytes: float | None  # in a step: compiled collectives, or the replicas' gradients; None: not known
     state_bytes: float | None  # weights and the optimizer's variables, on a device; None: not known
@@ -101,16 +102,6 @@ class ScalingPoint:
         ends = [None if end is None else end / self.num_devices for end in (low, high)]
         return Estimate(value / self.num_devices, *ends)
 
-    @property
-    def ideal_step_seconds(self) -> float | None:
-        """What a step would take if each device did its part as fast as the one does, and nothing else was done."""
-        return self.same_work_seconds / self.num_devices if self.adds_hardware else None
-
-    @property
-    def lost_seconds(self) -> float | None:
-        """What a step takes beyond the ideal; negative where it takes less."""
-        return None if self.ideal_step_seconds is None else self.step_seconds - self.ideal_step_seconds
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Scaling:
@@ -125,7 +116,6 @@ class Scaling:
     missing: dict[Place, Entry]  # without a speed-up
     shares_cores: bool  # devices are logical ones of one processor, so that no hardware is added
     standing: Standing  # which is faster than which
-    published: tuple[PublishedSpeedup, ...] = ()  # for the recipe
 
     @property
     def batch_size(self) -> int:
@@ -192,7 +182,7 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
     own_values = set(comparison.compared) - {"global_batch_size", "backend", WORKERS_KEY.partition(".")[2]}
     if len(backends) > 1 or own_values or any(entry.speedup and entry.unequal for entry in entries.values()):
         return None
-    adds_hardware = not any(shares_cores(run) for entry in entries.values() for run in entry.runs)
+    adds_hardware = not any(run.shares_cores for entry in entries.values() for run in entry.runs)
     there = {
         setup: place for setup, place in places.items() if place and (entries[setup] is base or entries[setup].speedup)
     }
@@ -208,8 +198,30 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
         missing={place: entries[setup] for setup, place in places.items() if place and setup not in there},
         shares_cores=not adds_hardware,
         standing=find_standings(comparison)[0],
-        published=find_published_speedups(comparison.references),
     )
+
+
+def input_share(entry: Entry) -> float | None:
+    """Returns the share of a step's time that its input would take alone; None: not measured."""
+    headrooms = [headroom for run in entry.runs if (headroom := run.metrics.get("input_headroom"))]
+    return 1 / geometric_mean(headrooms) if headrooms else None
+
+
+def traced_share(entry: Entry, name: str) -> float | None:
+    """Returns a share of a step, of those that its runs traced after the training: their mean; None: none did."""
+    shares = [share for run in entry.runs if (share := run.metrics.get(name)) is not None]
+    return sum(shares) / len(shares) if shares else None
+
+
+def _exchanged_bytes(entry: Entry) -> float | None:
+    """Returns the bytes of a step's collectives, or of the gradients where they were not read back; None: not known."""
+    run = entry.runs[0]
+    if (found := run.metrics.get("collective_bytes_per_step")) is not None:
+        return found
+    trained = run.metrics.get("num_trainable_parameters")
+    if run.num_devices == 1:
+        return 0.0
+    return None if trained is None or run.strategy in CUTTING_STRATEGIES else _BYTES_PER_PARAMETER * trained
 
 
 def _devices(entry: Entry) -> list[str]:
@@ -235,9 +247,8 @@ def _make_point(entry: Entry, base: Entry, place: Place, *, adds_hardware: bool)
         entry=entry,
         global_batch_size=batch,
         step_seconds=batch / entry.speed,
-        same_work_seconds=batch / base.speed,
         adds_hardware=adds_hardware,
-        exchanged_bytes=exchanged_bytes(entry),
+        exchanged_bytes=_exchanged_bytes(entry),
         state_bytes=run.metrics.get("state_bytes_per_device"),
         transfer_share=traced_share(entry, "transfer_share"),
         waiting_share=traced_share(entry, "waiting_share"),

@@ -1,20 +1,19 @@
 """What a comparison shows, in plain sentences, and no more than its intervals support."""
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfbench.analysis.comparison.causes import describe_cause, profile_command
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.brief import name_setups
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where, settings_noun
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
-from tfbench.analysis.comparison.fastest import Standing, find_standings
+from tfbench.analysis.comparison.fastest import which_to_use
+from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_sentences, place_sentences
-from tfbench.analysis.comparison.names import describe_where, name_setups, settings_noun
-from tfbench.analysis.comparison.scaling import Scaling, find_scaling
-from tfbench.analysis.comparison.speedup import Finding, Speedup, describe_ratio
+from tfbench.analysis.comparison.scaling import Scaling, find_scaling, input_share, traced_share
+from tfbench.analysis.run.warnings import MIN_HEADROOM
 from tfbench.recipe.backend_support import title_of
-from tfbench.records.sweep import AGAIN, BATCH_KEY, describe_setting
-from tfbench.wording import count, describe_span, join_words
+from tfbench.records.sweep import AGAIN
+from tfbench.wording import count, join_words
 
 # A finding by itself, and as one of several.
 _TEMPLATES: dict[Finding, tuple[str, str]] = {
@@ -52,11 +51,10 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     if comparison.setups[1:] == (f"{comparison.baseline} {AGAIN}",):
         return (_by_chance(comparison), *_missing(comparison, names))
     others = [setup for setup in comparison.setups if setup != comparison.baseline]
-    told = [*_uses(comparison, names), *(scaling.between_modes() if scaling else ())]
+    told = [*which_to_use(comparison, names), *(scaling.between_modes() if scaling else ())]
     found = [*_unequal(comparison), *machine_sentences(comparison), *told]
     is_told = bool(told) and len(others) > _NUM_TOLD
     found += [text for setup in others if (text := _of_setup(comparison, setup, names, scaling, only_open=is_told))]
-    found += [] if others else _range_of_speeds(comparison)
     return (*found, *_missing(comparison, names), *_advice(comparison))
 
 
@@ -131,7 +129,15 @@ def _of_setup(
         ratio = _ratios([one for _, one in hints])
         told.append(f"{names[setup]} may differ{where}: {ratio}, not significant among {family} comparisons")
     slowest = min(found.get("slower", ()), key=lambda place: place[1].ratio, default=None)
-    return f"{'. '.join(told)}.{describe_cause(slowest[0].entries[setup]) if slowest else ''}"
+    return f"{'. '.join(told)}.{_describe_cause(slowest[0].entries[setup]) if slowest else ''}"
+
+
+def _describe_cause(entry: Entry) -> str:
+    """Returns what was measured that makes a setup slower: a sentence after a blank; "" where nothing is known."""
+    share, collectives = input_share(entry), traced_share(entry, "transfer_share")
+    if share is not None and 1 / MIN_HEADROOM < share <= 1:  # more than the step it is part of tells nothing
+        return f" The input pipeline alone takes {100 * share:.0f} % of a step."
+    return f" Collectives take {100 * collectives:.0f} % of a step." if collectives else ""
 
 
 def _advice(comparison: Comparison) -> Iterator[str]:
@@ -143,74 +149,6 @@ def _advice(comparison: Comparison) -> Iterator[str]:
         yield "Try more rounds (--repeats) or longer runs (--seconds)."
     elif any(one.judgement == "not judged" for one in speedups):
         yield "Try --repeats 3."
-
-
-def _uses(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
-    """Says which setup to use where; nothing where settings are of several machines, or none is fastest."""
-    hosts = {frozenset(entry.host for entry in row.entries.values() if entry.runs) for row in comparison.rows}
-    rows = [row for row in comparison.rows if any(entry.runs for entry in row.entries.values())]
-    if len(hosts - {frozenset()}) > 1 or len(comparison.setups) < 2 or (len(comparison.setups) == 2 and len(rows) < 2):
-        return
-    standings = [one for one in find_standings(comparison) if one.row in rows]
-    clear = [one for one in standings if len(one.fastest) == 1]
-    if not clear:
-        if len(standings) == 1 and 1 < len(standings[0].fastest) < len(comparison.setups):
-            yield f"{join_words([names[setup] for setup in standings[0].fastest])} are too close to call."
-        return
-    if len({one.fastest for one in standings}) == 1:
-        where = " everywhere" if len(standings) > 1 else ""
-        lead = _lead(clear, names) if len(comparison.setups) > 2 else ""
-        yield f"Use {names[clear[0].fastest[0]]}{where}{lead}."
-        return
-    networks: dict[str, list[Standing]] = {}
-    for one in sorted(standings, key=lambda one: one.row.global_batch_size or 0):
-        rest = {key: value for key, value in one.row.setting.items() if key != BATCH_KEY}
-        networks.setdefault(describe_setting(rest), []).append(one)
-    texts: dict[str, list[str]] = {}
-    for network, own in networks.items():
-        if any(len(one.fastest) == 1 for one in own):
-            texts.setdefault(_by_batch_size(own, names), []).append(network)
-    for text, of in texts.items():
-        yield text if len(of) == len(networks) else f"With {join_words(of)}: {text[0].lower()}{text[1:]}"
-
-
-def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> str:
-    """Says what to use up to which batch size, and at which the runs do not decide."""
-    uses, open_at, unmeasured = list[str](), list[str](), list[str]()
-    is_turning = len({one.fastest for one in standings if len(one.fastest) == 1}) > 1
-    for fastest, own in ((key, list(own)) for key, own in itertools.groupby(standings, key=lambda one: one.fastest)):
-        low, high = (one.row.global_batch_size or 0 for one in (own[0], own[-1]))
-        span = f"{low:,}" if len(own) == 1 else f"{low:,} to {high:,}"
-        where = f" {'at' if len(own) == 1 else 'from'} batch {span}"
-        if is_turning and own[0] is standings[0]:
-            where = f" up to batch {high:,}"
-        elif is_turning and own[-1] is standings[-1]:
-            where = f" from batch {low:,}"
-        elif len(own) == len(standings):
-            where = " at every batch size" if len(own) > 1 else ""
-        if len(fastest) == 1:
-            uses.append(names[fastest[0]] + where)
-        else:
-            (open_at if fastest else unmeasured).append(span)
-    text = f"Use {join_words(uses)}."
-    text += f" Undecided at batch {', '.join(open_at)}." if open_at else ""
-    return text + (f" Not all are measured, or comparable, at batch {', '.join(unmeasured)}." if unmeasured else "")
-
-
-def _lead(own: Sequence[Standing], names: Mapping[str, str]) -> str:
-    ratios = [one.ratio for one in own if one.ratio is not None]
-    followers = {one.next_setup for one in own if one.next_setup}
-    following = f", {names[followers.pop()]}" if len(followers) == 1 else ""
-    return f": {describe_span(ratios, 'x')} the speed of the next{following}" if ratios else ""
-
-
-def _range_of_speeds(comparison: Comparison) -> Iterator[str]:
-    """Says between what the speeds of the one setup lie, where it was measured at several settings."""
-    speeds = {speed: row for row in comparison.rows if (speed := row.entries[comparison.baseline].speed)}
-    if len(speeds) > 1:
-        low, high = min(speeds), max(speeds)
-        ends = [describe_span([one], " samples/s") + describe_where([speeds[one]], comparison) for one in (low, high)]
-        yield f"Only {comparison.baseline} was measured: from {' to '.join(ends)}."
 
 
 def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
@@ -261,14 +199,6 @@ def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mappin
             f"{count(num, 'older run')} left out: versions, settings or network differ from newer runs of the same "
             "configuration. Compare with `tfbench diff RUN RUN`."
         )
-
-
-def find_next_command(comparison: Comparison) -> str:
-    """Returns what shows where the time of a slower setup goes; "" where that is known, or there is none."""
-    pairs = [(entry, row.entries[comparison.baseline]) for row in comparison.rows for entry in row.entries.values()]
-    slower = [pair for pair in pairs if pair[0].speedup and pair[0].speedup.judgement == "slower"]
-    commands = (profile_command(*pair) for pair in slower if not describe_cause(pair[0]))
-    return next(filter(None, commands), "")
 
 
 def _backends(comparison: Comparison) -> Iterator[str]:

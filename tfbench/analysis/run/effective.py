@@ -4,11 +4,17 @@ import dataclasses
 from typing import Any
 
 from tfbench.errors import MeasurementError
-from tfbench.records.placement import ThreadPools
 from tfbench.records.run import RunResult
 
-_SELDOM = ("num_workers", "mesh", "framework_variables")  # there only where they are known
+_OF_DISTRIBUTION = ("strategy", "devices", "cross_device_ops")  # what a recipe can ask for
+_OF_TRAINING = (
+    *("global_batch_size", "steps_per_execution", "precision", "tensor_float_32", "intra_op_threads"),
+    *("inter_op_threads", "deterministic", "seed"),
+)
+_OPEN = {"devices": (), "cross_device_ops": "auto", "intra_op_threads": 0, "inter_op_threads": 0}  # any will do
 _ONEDNN_ASKED = {"0": False, "false": False, "1": True, "true": True}  # how TensorFlow reads TF_ENABLE_ONEDNN_OPTS
+_LEFT_OUT = ("backend", "notes", "unused_gpu", "threads", "feed", "num_machines", "layout", "gpu_addresses")
+_SELDOM = {"num_workers": 1, "mesh": {}, "framework_variables": ""}  # there only where they are something else
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +28,7 @@ class EffectiveValue:
 
 
 def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
-    """Returns everything that decides how a run computes: where, with what settings, precision, layout and threads.
+    """Returns everything that decides how a run computes: where, with what settings, precision and layout.
 
     What a recipe left open ("auto", no devices, 0 threads) is not different, whatever was chosen.
 
@@ -35,72 +41,42 @@ def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
             f"run {result.request.run_id}: its effective settings are not known: it ended while {result.stage}. "
             "`tfbench show RECIPE --toml` prints what a recipe asks for."
         )
-    asked, ways = result.request.recipe.training, result.request.recipe.distribution
-    threads = placement.threads
-    onednn = _ONEDNN_ASKED.get(settings.onednn.lower())
-    # Each with what was in effect and what was asked for; None: nothing was, or any will do.
-    rows: dict[str, tuple[Any, Any]] = {
-        "strategy": (placement.strategy, ways.strategy),
-        "devices": (placement.devices, ways.devices or None),
-        "hardware": (tuple(dict.fromkeys(placement.hardware)), None),
-        "num_replicas": (placement.num_replicas, None),
-        "num_workers": (placement.num_workers if placement.num_workers > 1 else None, None),
-        "mesh": (placement.mesh or None, None),
-        "global_batch_size": (placement.global_batch_size, asked.global_batch_size),
-        "per_replica_batch_size": (placement.per_replica_batch_size, None),
-        "cross_device_ops": (placement.cross_device_ops, _unless(ways.cross_device_ops, "auto")),
-        **(_threads(threads) if threads else {}),
-        "visible_gpus": (settings.visible_gpus, None),
-        "steps_per_execution": (settings.steps_per_execution, asked.steps_per_execution),
-        "compiler": (settings.compiler, asked.compiler_used),
-        "xla_flags": (settings.xla_flags, None),
-        "precision": (settings.precision, asked.precision),
-        "tensor_float_32": (settings.tensor_float_32, asked.tensor_float_32),
-        "image_data_format": (settings.image_data_format, None),
-        "intra_op_threads": (settings.intra_op_threads, _unless(asked.intra_op_threads, 0)),
-        "inter_op_threads": (settings.inter_op_threads, _unless(asked.inter_op_threads, 0)),
-        "thread_variables": (environment.thread_variables, None),
-        "framework_variables": (settings.framework_variables or None, None),
-        "deterministic": (settings.deterministic, asked.deterministic),
-        "seed": (settings.seed, asked.seed),
-        "soft_device_placement": (settings.soft_device_placement, None),
-        "onednn": (environment.tensorflow_onednn, onednn if environment.tensorflow_onednn is not None else None),
+    values = {
+        field.name: getattr(record, field.name)
+        for record in (placement, settings)
+        for field in dataclasses.fields(record)
+        if field.name not in _LEFT_OUT
     }
+    values |= {"hardware": tuple(dict.fromkeys(placement.hardware)), "onednn": environment.tensorflow_onednn}
+    values["thread_variables"] = environment.thread_variables
+    asked = _list_asked(result)
     return tuple(
-        EffectiveValue(
-            name=name,
-            effective=effective,
-            asked=wanted,
-            differs=not _are_meant(ways.devices, placement.devices)
-            if name == "devices"
-            else wanted is not None and effective != wanted,
-        )
-        for name, (effective, wanted) in rows.items()
-        if effective is not None or name not in _SELDOM
+        EffectiveValue(name=name, effective=value, asked=asked.get(name), differs=_differs(name, value, asked))
+        for name, value in values.items()
+        if name not in _SELDOM or value != _SELDOM[name]
     )
 
 
-def _threads(threads: ThreadPools) -> dict[str, tuple[Any, None]]:
-    """Returns the threads that were seen to be started for devices on the processor."""
-    pools = "one" if threads.is_shared else f"not one of {threads.expected_intra_op_threads} threads"
-    return {
-        "logical_cpu_devices": (threads.num_devices, None),
-        "intra_op_pools": (pools, None),
-        "intra_op_threads_seen": (threads.intra_op_threads, None),
-        "inter_op_threads_seen": (threads.inter_op_threads, None),
-    }
+def _list_asked(result: RunResult) -> dict[str, Any]:
+    """Returns what the recipe, and the variable of oneDNN, asked for."""
+    recipe = result.request.recipe
+    asked = {name: getattr(recipe.distribution, name) for name in _OF_DISTRIBUTION}
+    asked |= {name: getattr(recipe.training, name) for name in _OF_TRAINING}
+    asked = {name: value for name, value in asked.items() if name not in _OPEN or value != _OPEN[name]}
+    asked["compiler"] = recipe.training.compiler_used
+    variable = result.settings.onednn.lower() if result.settings else ""
+    if variable in _ONEDNN_ASKED and result.environment and result.environment.tensorflow_onednn is not None:
+        asked["onednn"] = _ONEDNN_ASKED[variable]
+    return asked
 
 
-def _unless(asked: Any, open_as: Any) -> Any:
-    """Returns what was asked for; None where that says that any will do."""
-    return None if asked == open_as else asked
-
-
-def _are_meant(asked: tuple[str, ...], devices: tuple[str, ...]) -> bool:
-    """Says whether these devices are what was asked for: "gpu" means every GPU, "cpu" the first."""
-    names = [name.strip().lower() for name in asked]
-    if not names:
-        return True
+def _differs(name: str, value: Any, asked: dict[str, Any]) -> bool:
+    """Says whether a setting is not what was asked for; of devices, "gpu" means every GPU, "cpu" the first."""
+    if name not in asked:
+        return False
+    if name != "devices":
+        return bool(value != asked[name])
+    names = [one.strip().lower() for one in asked[name]]
     if names == ["gpu"]:
-        return all(device.startswith("gpu:") for device in devices)
-    return {"cpu:0" if name == "cpu" else name for name in names} == set(devices)
+        return not all(device.startswith("gpu:") for device in value)
+    return {"cpu:0" if one == "cpu" else one for one in names} != set(value)

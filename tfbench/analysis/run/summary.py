@@ -5,13 +5,11 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from tfbench.analysis.profile.summary import summarize_profile
-from tfbench.analysis.run.checks import find_warnings
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.energy import find_energy
-from tfbench.analysis.run.evidence import Evidence
-from tfbench.analysis.run.spans import step_time_mad, step_time_quantile
-from tfbench.analysis.run.training_warnings import find_peak
+from tfbench.analysis.run.spans import Evidence, step_time_mad, step_time_quantile
+from tfbench.analysis.run.warnings import find_peak, find_warnings
 from tfbench.metrics import BREAKDOWN_ENTRIES, METRICS, PROFILE_METRICS
 from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.records.run import EpochRecord, RunResult, Summary

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tfbench.backends.backend import Backend
 from tfbench.backends.jax import resident, several_devices
 from tfbench.backends.jax.step_calls import StepCalls
-from tfbench.backends.one_device import require_on
+from tfbench.backends.one_device import Placed, require_on
 from tfbench.backends.peak import Run, Sizes
-from tfbench.backends.placed import Placed
 from tfbench.backends.profiling import ProfiledBatches
 from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
@@ -150,21 +149,21 @@ class Jax(Backend):
             jax.distributed.shutdown()
 
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
-        """Reads back where the parts of a model lie; see `read_back`."""
-        from tfbench.backends.jax import read_back
+        """Reads back where the parts of a model lie; see `mesh_distribution`."""
+        from tfbench.backends.jax import mesh_distribution
 
         mesh = self.find_mesh()
-        return read_back.read_spread(model, next(draw()), mesh) if mesh else None
+        return mesh_distribution.read_spread(model, next(draw()), mesh) if mesh else None
 
     def tells_exchange(self, placement: Placement) -> bool:
         """Says whether there are several devices: XLA's collectives have names."""
         return placement.num_devices > 1
 
     def trace_exchange(self, work: Callable[[], None]) -> float:
-        """Returns for how long this worker's devices were in collectives; see `read_back`."""
-        from tfbench.backends.jax import read_back
+        """Returns for how long this worker's devices were in collectives; see `mesh_distribution`."""
+        from tfbench.backends.jax import mesh_distribution
 
-        return read_back.trace_exchange(work)
+        return mesh_distribution.trace_exchange(work)
 
     def read_peak(self, name: str) -> int | None:
         """Returns the most bytes in use on a GPU since the process began, which JAX has no way to forget.

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from tfbench.backends.one_device import Placed
 from tfbench.errors import DeviceError, MeasurementError
-from tfbench.machine.hardware import cpu_model
+from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import Device, find_mesh, parse_devices, require_fitting
 from tfbench.recipe.mesh import Mesh, VariableShape, lay_out
 from tfbench.recipe.sections import CUTTING_STRATEGIES, DistributionConfig, TrainingConfig
@@ -21,18 +22,11 @@ _LOST = re.compile(r"[Gg]loo|[Pp]eer|heartbeat|[Cc]oordination")  # in what JAX 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SeveralDevices:
+class SeveralDevices(Placed):
     """Devices that are ready for a model to be laid on them."""
 
-    placement: Placement
     mesh: Mesh
     devices: tuple[Any, ...]  # JAX's, of all workers in their order
-    gpu_names: tuple[str, ...]  # of this worker, as the memory statistics name them
-
-    @property
-    def device_names(self) -> tuple[str, ...]:
-        """The devices of this worker, as this backend's other parts are told them."""
-        return self.gpu_names or self.placement.devices
 
     def scope(self) -> AbstractContextManager[Any]:
         """Returns a scope in which a model is built on the host: what is too large for one device, too."""
@@ -91,9 +85,9 @@ def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRa
     )
     return SeveralDevices(
         placement,
+        tuple(f"gpu:{place}" for place in places) if kind == "gpu" else placement.devices,
         mesh,
         tuple(devices[place] for devices in of_all for place in places),
-        tuple(f"gpu:{place}" for place in places) if kind == "gpu" else (),
     )
 
 

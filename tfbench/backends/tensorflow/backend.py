@@ -5,18 +5,20 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tfbench.backends.backend import Backend
+from tfbench.backends.one_device import Placed
 from tfbench.backends.peak import Run, Sizes
-from tfbench.backends.placed import Placed
 from tfbench.backends.tensorflow import (
     input_pipeline,
     op_trace,
     placement,
     resident,
     several_workers,
-    variables,
 )
-from tfbench.backends.tensorflow.device_watch import DeviceWatch
+from tfbench.backends.tensorflow.device_watch import DeviceWatch, copies_of
 from tfbench.backends.tensorflow.step_calls import ProfiledBatches, StepCalls
 from tfbench.machine import gpus
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
@@ -45,9 +47,7 @@ class TensorFlow(Backend):
     compile_draws = staticmethod(input_pipeline.compile_draws)
     broken_samples_named = staticmethod(input_pipeline.broken_samples_named)
     build_resident_training = staticmethod(resident.build_resident_training)
-    training_variables = staticmethod(variables.training_variables)
-    carried_states = staticmethod(variables.carried_states)
-    to_numpy = staticmethod(variables.to_numpy)
+    copies_of = staticmethod(copies_of)
     trace = staticmethod(op_trace.trace)
     mark_steps = staticmethod(op_trace.mark_steps)
     part_of = staticmethod(op_trace.part_of)
@@ -142,6 +142,11 @@ class TensorFlow(Backend):
         from tfbench.backends.tensorflow import replica_check
 
         return replica_check.check_replicas(model, placement)
+
+    def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
+        """Returns the value of a variable, of Keras or of TensorFlow; under a strategy, that of the first replica."""
+        of_keras = not callable(variable.value)  # a method of TensorFlow's variables, what Keras's hold in theirs
+        return np.asarray((variable.value if of_keras else variable).numpy())
 
     def read_peak(self, name: str) -> int:
         """Returns the most bytes in use on a GPU, "GPU:0"."""

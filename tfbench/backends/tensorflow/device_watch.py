@@ -1,9 +1,10 @@
 """Where TensorFlow placed the variables and the first step of a run, beside the devices that were asked for."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tfbench.backends.tensorflow.placement import ResolvedDistribution
 from tfbench.errors import MeasurementError
 from tfbench.recipe.devices import HOST
 
@@ -41,7 +42,7 @@ class DeviceWatch:
             self.stop()
 
 
-def verify_placement(resolved: Any, model: Any, nodes: Iterable[tuple[str, str]]) -> None:
+def verify_placement(resolved: ResolvedDistribution, model: Any, nodes: Iterable[tuple[str, str]]) -> None:
     """Compares where the variables live and where the step ran with the devices of the placement.
 
     Args:
@@ -55,12 +56,12 @@ def verify_placement(resolved: Any, model: Any, nodes: Iterable[tuple[str, str]]
     wanted = set(resolved.placement.devices)
     variables = {
         _short(name, resolved)
-        for v in [*model.variables, *model.optimizer.variables]
-        for name in _variable_devices(v.value)
+        for variable in [*model.variables, *model.optimizer.variables]
+        for name in _devices_of(variable)
     }
     # Random seeds of dropout and the like are integers, which TensorFlow keeps on the host.
     trainable = [*model.trainable_variables, *(v for v in model.optimizer.variables if "float" in v.dtype and v.shape)]
-    trained = {_short(name, resolved) for v in trainable for name in _variable_devices(v.value)}
+    trained = {_short(name, resolved) for variable in trainable for name in _devices_of(variable)}
     if trained != wanted or not variables <= wanted | {HOST}:
         raise MeasurementError(f"variables were placed on {_names(variables)}, asked for was {_names(wanted)}.")
     stepped: dict[str, set[str]] = {}
@@ -77,17 +78,22 @@ def verify_placement(resolved: Any, model: Any, nodes: Iterable[tuple[str, str]]
             )
 
 
-def _variable_devices(value: Any) -> list[str]:
-    """Returns the device of a variable, or of each of its copies under a strategy."""
-    return [copy.device for copy in getattr(value, "values", (value,))]
+def copies_of(variable: Any) -> Sequence[Any]:
+    """Returns TensorFlow's variables behind one of Keras's, one a replica."""
+    return getattr(variable.value, "values", (variable.value,))
 
 
-def _short(name: str, resolved: Any) -> str:
+def _devices_of(variable: Any) -> list[str]:
+    return [copy.device for copy in copies_of(variable)]
+
+
+def _short(name: str, resolved: ResolvedDistribution) -> str:
     """Turns "/job:localhost/replica:0/task:0/device:GPU:0" into "gpu:2", by the machine's numbering."""
     tail = name[name.rfind("/device:") :]
     if resolved.task not in name:
         return name  # of another worker
-    return str(resolved.logical_names.get(tail, tail.removeprefix("/device:").lower()))
+    asked = dict(zip(resolved.device_names, resolved.placement.devices, strict=True))
+    return asked.get(tail, tail.removeprefix("/device:").lower())
 
 
 def _names(devices: Iterable[str]) -> str:

@@ -1,13 +1,12 @@
-"""Which samples a batch is of: those in memory by their numbers, those of one worker's part of each batch."""
+"""Samples in memory by their numbers, and random parts of images, in TensorFlow's graph."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tfbench.datasets.sources import order
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, map_arrays
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.part import WHOLE, Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 
 def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tensor) -> Callable[[Any], tuple[Any, ...]]:
@@ -25,45 +24,6 @@ def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tenso
     return gather
 
 
-def slice_batches(split: Split, batch_size: int, part: Part) -> Callable[[Any], tuple[Any, ...]]:
-    """Returns what takes a part of a batch, by its number, of samples that are not shuffled; the last may be short."""
-    import tensorflow as tf
-
-    gather = gather_from(split)
-
-    def take(number: Any) -> tuple[Any, ...]:
-        first = number * batch_size
-        start, stop = part.bounds(tf.minimum(first + batch_size, split.num_samples) - first)
-        return gather(tf.range(first + start, first + stop))
-
-    return take
-
-
-def keep_own(
-    samples: "tf.data.Dataset", part: Part, *, batch_size: int, num_samples: int | None = None
-) -> "tf.data.Dataset":
-    """Leaves out of a stream of single samples those that are not of a part of their batch.
-
-    Args:
-        samples: From the beginning of a batch on.
-        part: Of each batch.
-        batch_size: Samples of a batch, of all parts together.
-        num_samples: Of the stream, whose last batch may be short; None: it is endless.
-    """
-    import tensorflow as tf
-
-    if part == WHOLE:
-        return samples
-
-    def is_own(position: Any, _sample: Any) -> Any:
-        offset = position % batch_size
-        size = batch_size if num_samples is None else tf.minimum(num_samples - (position - offset), batch_size)
-        start, stop = part.bounds(size)
-        return (start <= offset) & (offset < stop)
-
-    return samples.enumerate().filter(is_own).map(lambda _position, sample: sample)
-
-
 def on_host(array: Any) -> Any:
     """Returns an array as a tensor on the host, where the pipeline runs; without a copy if its memory allows for it."""
     import tensorflow as tf
@@ -73,3 +33,38 @@ def on_host(array: Any) -> Any:
         return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
     with tf.device("/cpu:0"):  # a plain constant would be copied to the first GPU
         return tf.constant(array)
+
+
+def crop_at_random(images: Any, spec: DatasetSpec, seed: int, step: Any, part: Part = WHOLE) -> Any:
+    """Cuts a random part out of each image, and turns one in two left to right, where the data set says so.
+
+    A function of the seed and the step alone, which NumPy draws as it does for every backend.
+
+    Args:
+        images: (batch, *stored_shape), of any type.
+        spec: Says what is cut and turned.
+        seed: Of the training.
+        step: Number of the batch, an int64 tensor.
+        part: Of the batch, that these images are; drawn is for all of it.
+
+    Returns:
+        (batch, *input_shape).
+    """
+    import tensorflow as tf
+
+    if not (spec.stored_shape or spec.mirrors):
+        return images
+    height, (rows, columns) = images.shape[1], spec.input_shape[:2]
+
+    def draw(step: Any) -> Any:
+        drawn = order.draw_crops(int(step), spec, batch_size=images.shape[0] * part.count, seed=seed)
+        return part.of(drawn.tops), part.of(drawn.lefts), part.of(drawn.turned)
+
+    drawn = tf.numpy_function(draw, [step], [tf.int64, tf.int64, tf.bool], stateful=False)
+    top, left, turned = (tf.ensure_shape(one, images.shape[:1]) for one in drawn)
+    taken = left[:, None] + tf.range(columns, dtype=tf.int64)
+    if spec.mirrors:
+        taken = tf.where(turned[:, None], taken[:, ::-1], taken)
+    if rows < height:
+        images = tf.gather(images, top[:, None] + tf.range(rows, dtype=tf.int64), axis=1, batch_dims=1)
+    return tf.gather(images, taken, axis=2, batch_dims=1)

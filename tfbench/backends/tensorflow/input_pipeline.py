@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfbench.backends import array_feeding
-from tfbench.backends.tensorflow.crops import crop_at_random
-from tfbench.backends.tensorflow.gathering import gather_from, keep_own, slice_batches
+from tfbench.backends.tensorflow.gathering import crop_at_random, gather_from
 from tfbench.datasets.sources import order
-from tfbench.datasets.sources.crops import crop_view
+from tfbench.datasets.sources.order import crop_view
 from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -61,13 +60,15 @@ def build_training_dataset(
     """
     split, spec = splits.train, splits.spec
     orders = build_orders(split, spec, seed=seed, first_sample=first_step * global_batch_size)
-    if split.read is None:
-        batches, gather = orders.rebatch(global_batch_size, drop_remainder=True), gather_from(split)
+    batches = orders.rebatch(global_batch_size, drop_remainder=True)
+    if part != WHOLE:
         start, stop = part.bounds(global_batch_size)
-        fetch = gather if part == WHOLE else lambda numbers: gather(numbers[start:stop])
+        batches = _map_inline(batches, lambda numbers: numbers[start:stop])
+    if split.read is None:
+        fetch = gather_from(split)
     else:
-        own = keep_own(orders.unbatch(), part, batch_size=global_batch_size)
-        batches, fetch = _decode(split, spec, own).batch(part.size_of(global_batch_size), drop_remainder=True), tuple
+        samples = _decode(split, spec, batches.unbatch())
+        batches, fetch = samples.batch(part.size_of(global_batch_size), drop_remainder=True), tuple
 
     def prepare(step: Any, batch: Any) -> tuple[Any, ...]:
         inputs, *others = fetch(batch)
@@ -120,11 +121,17 @@ def build_validation_dataset(
     if not num_full and not size_of_last:  # Keras takes no data without a batch
         first = build_validation_dataset(splits, batch_size=batch_size, split=split, view=view)
         return first.map(lambda *batch: map_arrays(lambda array: array[:0], batch))
+
+    def numbers_of(batch: Any) -> Any:
+        first = batch * batch_size
+        start, stop = part.bounds(tf.minimum(first + batch_size, chosen.num_samples) - first)
+        return tf.range(first + start, first + stop)
+
+    batches = _map_inline(tf.data.Dataset.range(num_full + (size_of_last > 0)), numbers_of)
     if chosen.read is None:
-        batches, fetch = tf.data.Dataset.range(num_full + (size_of_last > 0)), slice_batches(chosen, batch_size, part)
+        fetch = gather_from(chosen)
     else:
-        samples = tf.data.Dataset.range(chosen.num_samples)
-        own = keep_own(samples, part, batch_size=batch_size, num_samples=chosen.num_samples)
+        own = tf.data.experimental.assert_cardinality(num_full * size + size_of_last)(batches.unbatch())
         batches, fetch = _decode(chosen, splits.spec, own).batch(size), tuple
 
     def prepare(_number: Any, batch: Any) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.backends.trace import Trace, TracedOperation
+from tfbench.backends.profiling import Trace, TracedOperation
 from tfbench.errors import MeasurementError
 
 # "path/of/scopes/name:Kind": what TensorFlow calls an operation in a trace; functions and threads have other forms.

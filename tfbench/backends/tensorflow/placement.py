@@ -6,33 +6,21 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tfbench.backends.tensorflow import several_workers, thread_pools
-from tfbench.backends.tensorflow.feeding import feed_alike
+from tfbench.backends.one_device import Placed
+from tfbench.backends.tensorflow import several_workers
 from tfbench.errors import DeviceError
-from tfbench.machine.hardware import cpu_model
+from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import Device, parse_devices, require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Placement, ThreadPools, WorkerRank
+from tfbench.records.placement import Feed, Placement, WorkerRank
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ResolvedDistribution:
+class ResolvedDistribution(Placed):
     """A strategy ready for use, and where it places its replicas."""
 
     strategy: Any  # tf.distribute.Strategy
-    placement: Placement
-    logical_names: dict[str, str]  # "/device:GPU:0" as TensorFlow numbers the visible ones -> "gpu:2"
     task: str = ""  # "/task:1/" of several workers, which every device of this one has in its name
-
-    @property
-    def device_names(self) -> tuple[str, ...]:
-        """The devices, as TensorFlow names them."""
-        return tuple(self.logical_names)
-
-    @property
-    def gpu_names(self) -> tuple[str, ...]:
-        """The GPUs in use, as TensorFlow's memory statistics name them."""
-        return tuple(name.removeprefix("/device:") for name in self.logical_names if "GPU" in name)
 
     def scope(self) -> AbstractContextManager[Any]:
         """Returns the strategy's scope."""
@@ -64,6 +52,8 @@ def resolve(
     Raises:
         DeviceError: A device is absent, or the batch does not divide among the replicas.
     """
+    import tensorflow as tf
+
     devices, notes = _choose(config)
     if config.strategy == "multi_worker":
         if rank is None:
@@ -72,9 +62,8 @@ def resolve(
         config = dataclasses.replace(config, num_workers=rank.num_workers)
     require_fitting(devices, config, training)
     logical = _configure(devices)
-    threads = None
     if rank is None:
-        threads = _start(devices)
+        tf.config.list_logical_devices()  # starts the devices: what they take is no memory of the model's
         strategy, cross_device_ops = _build_strategy(config, list(logical.values()))
     else:
         strategy, cross_device_ops = several_workers.join(rank, devices[0].kind)
@@ -90,11 +79,10 @@ def resolve(
         cross_device_ops=cross_device_ops,
         hardware=tuple(_hardware_of(device) for device in devices),
         notes=notes,
-        threads=threads,
         feed="resident" if training.data_on_device else feed,
     )
-    names = {name: device for device, name in logical.items()}
-    return ResolvedDistribution(strategy, placement, names, task=f"/task:{rank.index}/" if rank else "")
+    task = f"/task:{rank.index}/" if rank else ""
+    return ResolvedDistribution(placement, tuple(logical.values()), strategy, task)
 
 
 def synchronize() -> None:
@@ -153,16 +141,6 @@ def _configure(devices: Sequence[Device]) -> dict[str, str]:
     return {str(device): f"/device:GPU:{position}" for position, device in enumerate(devices)}
 
 
-def _start(devices: Sequence[Device]) -> ThreadPools | None:
-    """Starts the devices now: what they take is no memory of the model's. Returns the threads of those on the host."""
-    import tensorflow as tf
-
-    if devices[0].kind == "cpu":
-        return thread_pools.start_cpu_devices()
-    tf.config.list_logical_devices()
-    return None
-
-
 def _hardware_of(device: Device) -> str:
     import tensorflow as tf
 
@@ -190,3 +168,44 @@ def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, 
         "reduction_to_one_device": tf.distribute.ReductionToOneDevice,
     }[chosen]
     return tf.distribute.MirroredStrategy(names, cross_device_ops=build()), chosen
+
+
+def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
+    """Makes a strategy hand batches over as every other strategy with as many replicas does.
+
+    Left to themselves, `fit` under the default strategy takes a batch from the pipeline within the step, and under any
+    other has TensorFlow's MultiDeviceIterator fetch it, which on a processor takes half as long again, and on a GPU
+    copies ahead of the step what the default copies within it. A strategy would be called slow, or fast, for its
+    feeding.
+
+    Keras asks the strategy to distribute each data set that it is given, in training, validation and prediction, so
+    that this is the one place to choose.
+
+    To be called outside of any strategy's scope.
+
+    Args:
+        strategy: Of the run; changed where it would not do so by itself.
+        names: Its devices, as TensorFlow names them.
+
+    Returns:
+        "direct": the step takes batches from the pipeline. "prefetched": they are copied to the device ahead of the
+        step. "split": the same for several replicas, each batch being cut into theirs.
+    """
+    import tensorflow as tf
+
+    if len(names) > 1:
+        return "split"  # what TensorFlow does, which has no other way to make a batch of several replicas
+    if "CPU" in names[0]:
+        strategy.experimental_distribute_dataset = _as_it_is
+        return "direct"
+    # The path of the replicas of "split": a buffer of one batch on the device, filled by a thread on the host. Every
+    # strategy but the default takes it by itself, and in its scope lets no other strategy's batches be drawn. That of
+    # several workers would cut a data set into their parts besides, in an order of its own.
+    if strategy is tf.distribute.get_strategy() or isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        one_device = tf.distribute.OneDeviceStrategy(names[0])
+        strategy.experimental_distribute_dataset = one_device.experimental_distribute_dataset
+    return "prefetched"
+
+
+def _as_it_is(dataset: Any, options: Any = None) -> Any:
+    return dataset

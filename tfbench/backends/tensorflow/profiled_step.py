@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from tfbench.backends.tensorflow.variables import copies_of
+from tfbench.backends.tensorflow.device_watch import copies_of
 from tfbench.models.structure.graph import Call
 
 Tensors = dict[Any, Any]  # symbolic tensor -> its value, or the gradient of it

@@ -3,12 +3,11 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from tfbench.backends.placed import Placed
+from tfbench.backends.one_device import Placed
 from tfbench.backends.resident_samples import require_in_memory, too_many_named
 from tfbench.backends.tensorflow import gathering, input_pipeline
 from tfbench.backends.tensorflow.step_calls import strategy_of
 from tfbench.datasets.sources.splits import Splits
-from tfbench.models.structure.foreign_model import is_own
 from tfbench.recipe.sections import TrainingConfig
 
 if TYPE_CHECKING:
@@ -78,20 +77,13 @@ def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, st
     """Returns a training function as Keras's are: it takes an iterator, and returns the metrics."""
     import tensorflow as tf
 
-    # What Keras's own step returns are the metrics, which are read once, after all steps. Another one may return what
-    # is in no metric, so that its last values are handed on from step to step; a loop needs first ones for that.
-    returns_more = is_own(model, "train_step") or is_own(model, "compute_metrics")
-
     def do_steps(numbers: Any, count: Any) -> Any:
         def step(done: Any) -> Any:
-            found = model.train_step(_gather_batch(take, splits, numbers[done]))
-            return tf.nest.map_structure(tf.convert_to_tensor, found) if returns_more else ()
+            model.train_step(_gather_batch(take, splits, numbers[done]))
+            return (done + 1,)
 
-        begin = (tf.constant(1), step(0)) if returns_more else (tf.constant(0), ())
-        _, found = tf.while_loop(
-            lambda done, _: done < count, lambda done, _: (done + 1, step(done)), begin, parallel_iterations=1
-        )
-        return found if returns_more else model.get_metrics_result()
+        tf.while_loop(lambda done: done < count, step, [tf.constant(0)], parallel_iterations=1)
+        return model.get_metrics_result()
 
     def run(numbers: Any, count: Any) -> Any:
         return strategy.run(do_steps, args=(numbers, count))

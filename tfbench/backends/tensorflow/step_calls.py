@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from tfbench import backends
 from tfbench.backends import profiling
-from tfbench.backends.placed import Placed
+from tfbench.backends.one_device import Placed
 from tfbench.backends.profiling import Call, count_at_hand
 from tfbench.backends.tensorflow import placement
-from tfbench.backends.tensorflow.variables import carried_states
 
 
 class ProfiledBatches(profiling.ProfiledBatches):
@@ -104,7 +104,7 @@ class StepCalls(profiling.StepCalls):
 
         super().__init__(model, batches)
         self._profiled = ProfiledStep(model, self.calls, strategy_of(placed))
-        self._variables = [*self._profiled.variables, *carried_states(model)]
+        self._variables = [*self._profiled.variables, *backends.current().carried_states(model)]
         self._kept = [tf.identity(variable) for variable in self._variables]
         model.make_train_function()
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfbench.backends.backend import Backend
-from tfbench.backends.one_device import require_on
+from tfbench.backends.one_device import Placed, require_on
 from tfbench.backends.peak import Run, Sizes
-from tfbench.backends.placed import Placed
 from tfbench.backends.profiling import ProfiledBatches
 from tfbench.backends.torch import op_trace, resident
 from tfbench.backends.torch.step_calls import StepCalls

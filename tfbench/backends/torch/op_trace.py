@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tfbench.backends.trace import Trace, TracedOperation
+from tfbench.backends.profiling import Trace, TracedOperation
 from tfbench.errors import MeasurementError
 
 TRACE_FILE = "trace.json"

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from typing import Any
 
 from tfbench.backends import resident_samples
-from tfbench.backends.placed import Placed
+from tfbench.backends.one_device import Placed
 from tfbench.datasets.sources.splits import Splits, map_arrays
 from tfbench.recipe.sections import TrainingConfig
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from tfbench import backends
 from tfbench.backends import profiling
-from tfbench.backends.keras_variables import training_variables
 from tfbench.backends.profiling import Call, ProfiledBatches
 from tfbench.backends.torch.op_trace import name_layers
 
@@ -18,7 +18,7 @@ class StepCalls(profiling.StepCalls):
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
         model.make_train_function()
         model.train()  # for layers that are modules of PyTorch's own
-        self._variables = [*training_variables(model), *model.metrics_variables]
+        self._variables = [*backends.current().training_variables(model), *model.metrics_variables]
         self._kept = [variable.value.detach().clone() for variable in self._variables]
         if not self.why_not_apart:
             name_layers(model, self.calls)

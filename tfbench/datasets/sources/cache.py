@@ -4,7 +4,6 @@ Such a folder is written whole or not at all. Its files are mapped and copied in
 be fetched in the first epoch, which is measured.
 """
 
-import contextlib
 import dataclasses
 import fcntl
 import hashlib
@@ -12,26 +11,17 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 
-from tfbench.datasets.sources.splits import Split, copy_aligned
+from tfbench.datasets.sources.splits import Found, Split, copy_aligned
 from tfbench.schema import read_json
 
 DECODING = 2  # to be raised with every change of what tfbench does to the contents of files
 READ, WRITTEN = "read", "written"  # what came of the cache; otherwise "not written: " and why
 _ABOUT = "about.json"  # in each folder: what its arrays are
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Decoded:
-    """Splits by name, each with all of its samples in arrays."""
-
-    splits: Mapping[str, Split]
-    description: str = ""  # what decoding found out of the source, for people
-    cache: str = ""  # what came of looking for them there; "": they are not kept there
 
 
 def find_folder() -> Path | None:
@@ -47,7 +37,7 @@ def find_folder() -> Path | None:
     return folder.absolute() if given and not str(folder).startswith("~") else None
 
 
-def load(what: str, root: Path, files: Iterable[Path] | None, decode: Callable[[], Decoded]) -> Decoded:
+def load(what: str, root: Path, files: Iterable[Path] | None, decode: Callable[[], Found]) -> Found:
     """Returns samples from the cache if they are there, and else decodes them and keeps them for the next time.
 
     Nothing that goes wrong with the cache is an error: they are decoded, and what it was is said in `cache`.
@@ -56,7 +46,7 @@ def load(what: str, root: Path, files: Iterable[Path] | None, decode: Callable[[
         what: Data set and splits, and what reads them, with its version.
         root: The folder from which on the names of files count.
         files: In it; None: all that are in it and in the folders below, links followed.
-        decode: Makes the samples of them.
+        decode: Makes the samples of them; its `source` is kept with them.
 
     Raises:
         DatasetError: Of `decode`.
@@ -95,22 +85,7 @@ def name_of(what: str, root: Path, files: Iterable[Path] | None) -> str | None:
     return total.hexdigest()[:32] if found else None
 
 
-@contextlib.contextmanager
-def writing(cache: Path) -> Iterator[None]:
-    """Lets one process at a time write to the cache, and removes what one that was killed left half written.
-
-    Raises:
-        OSError: The folder cannot be written to.
-    """
-    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (cache / ".lock").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for part in cache.glob("*.part"):
-            shutil.rmtree(part, ignore_errors=True)
-        yield
-
-
-def _read(folder: Path) -> Decoded | None:
+def _read(folder: Path) -> Found | None:
     """Returns what a folder of the cache holds; None if it is not there, or damaged: then it is removed."""
     if not folder.exists():  # another process may be about to put it there
         return None
@@ -123,28 +98,37 @@ def _read(folder: Path) -> Decoded | None:
                 for kind in ("inputs", "targets")
             )
             splits[name] = Split(inputs=inputs, targets=targets, num_samples=len(inputs))
-        return Decoded(splits=splits, description=about["description"], cache=READ)
+        return Found(splits=splits, source=about["source"], cache=READ)
     except Exception:  # of a damaged header NumPy raises tokenize.TokenError, for one
         shutil.rmtree(folder, ignore_errors=True)
         return None
 
 
-def _write(folder: Path, decoded: Decoded) -> str:
-    """Writes a folder of the cache, and waits until it is on the disk, which a training is not to do; says why not."""
+def _write(folder: Path, decoded: Found) -> str:
+    """Writes a folder of the cache, and waits until it is on the disk, which a training is not to do; says why not.
+
+    One process at a time writes, and removes what one that was killed left half written.
+    """
+    cache = folder.parent
     try:
-        with writing(folder.parent), tempfile.TemporaryDirectory(suffix=".part", dir=folder.parent) as temporary:
-            part = Path(temporary, "arrays")
-            part.mkdir()
-            for name, split in decoded.splits.items():
-                np.save(part / f"{name}.inputs.npy", split.inputs)
-                np.save(part / f"{name}.targets.npy", split.targets)
-            about = {"splits": list(decoded.splits), "description": decoded.description}
-            (part / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-            for path in part.iterdir():
-                with path.open("rb") as file:
-                    os.fsync(file.fileno())
-            if not folder.exists():  # else another process was faster
-                part.rename(folder)
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (cache / ".lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for part in cache.glob("*.part"):
+                shutil.rmtree(part, ignore_errors=True)
+            with tempfile.TemporaryDirectory(suffix=".part", dir=cache) as temporary:
+                part = Path(temporary, "arrays")
+                part.mkdir()
+                for name, split in decoded.splits.items():
+                    np.save(part / f"{name}.inputs.npy", split.inputs)
+                    np.save(part / f"{name}.targets.npy", split.targets)
+                about = {"splits": list(decoded.splits), "source": decoded.source}
+                (part / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
+                for path in part.iterdir():
+                    with path.open("rb") as file:
+                        os.fsync(file.fileno())
+                if not folder.exists():  # else another process was faster
+                    part.rename(folder)
     except OSError as error:
         return error.strerror or str(error)
     return ""

@@ -1,5 +1,6 @@
 """Whole splits of a classification data set that tensorflow-datasets has prepared, or fetches; decoded once."""
 
+import dataclasses
 import os
 import urllib.error
 import urllib.request
@@ -8,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.datasets.sources import cache
-from tfbench.datasets.sources.found import Found, reading
-from tfbench.datasets.sources.splits import Split, copy_aligned
+from tfbench.datasets.sources.splits import Found, Split, copy_aligned, reading
 from tfbench.errors import DatasetError
 
 REACH_SECONDS = 8  # for each address of the publisher's host to answer anything at all
@@ -35,23 +35,18 @@ def load(name: str, data_dir: str | None, *, splits: tuple[str, ...], host: str,
     given = data_dir or os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")  # its own default
     root = Path(os.path.expanduser(given))  # noqa: PTH111 - of a home that may be none
 
-    def decode() -> cache.Decoded:
+    def decode() -> Found:
         with reading(root / name, "data that tensorflow-datasets prepared", _REMEDY):
             builder = _open(name, data_dir, host, accepted)
             loaded = {split: _load_split(builder, split) for split in splits}
-            return cache.Decoded(splits=loaded, description=builder.info.full_name)
+            return Found(splits=loaded, source=builder.info.full_name)
 
     # Of all versions that are there, since these decide which one is taken.
     what = f"{name} {'+'.join(splits)}, tensorflow-datasets {_version()}"
     found = cache.load(what, root / name, None, decode)
-    _, _, version = found.description.rpartition("/")
-    return Found(
-        splits=found.splits,
-        source=f"tfds {name} {version}, {root}",
-        where=f"data set {name}: {root / found.description}",
-        remedy=_REMEDY,
-        cache=found.cache,
-    )
+    _, _, version = found.source.rpartition("/")
+    source, where = f"tfds {name} {version}, {root}", f"data set {name}: {root / found.source}"
+    return dataclasses.replace(found, source=source, where=where, remedy=_REMEDY)
 
 
 def _open(name: str, data_dir: str | None, host: str, accepted: str) -> Any:

@@ -1,4 +1,4 @@
-"""Floating-point operations of a model, counted from the shapes of its layers: forward pass and gradients.
+"""Floating-point operations of a model, counted from the shapes of its layers, and bytes that its layers must move.
 
 A training step computes for each product of matrices of the forward pass (see `products`) the gradients of its two
 factors, and each costs as much as the product; but not those that nothing needs. A layer that nothing trained stands
@@ -10,6 +10,7 @@ TensorFlow's profiler counts too, but the body of a loop only once, which makes 
 """
 
 import math
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,19 +18,15 @@ import keras
 
 from tfbench.models.structure.graph import Call, walk
 from tfbench.models.structure.products import Factor, find_products
+from tfbench.records.profile import ProfiledLayer
 
 
 class ModelFlops(NamedTuple):
     """Operations of one sample, and the layers ("name (Class)") for which they are not known, which makes them None."""
 
     forward: int | None
-    gradients: int | None
+    training: int | None
     unknown: tuple[str, ...]
-
-    @property
-    def training(self) -> int | None:
-        """Forward pass and gradients."""
-        return None if self.forward is None or self.gradients is None else self.forward + self.gradients
 
 
 class CallFlops(NamedTuple):
@@ -61,7 +58,7 @@ def add_up(calls: Sequence[Call], counted: Sequence[CallFlops]) -> ModelFlops:
     unknown = [f"{call.operation.name} ({type(call.operation).__name__})" for call, one in pairs if one.forward is None]
     if unknown:
         return ModelFlops(None, None, tuple(dict.fromkeys(unknown)))
-    return ModelFlops(sum(one.forward or 0 for one in counted), sum(one.gradients or 0 for one in counted), ())
+    return ModelFlops(sum(one.forward or 0 for one in counted), sum(one.training or 0 for one in counted), ())
 
 
 def count_calls(calls: Sequence[Call], trained: Iterable[Any]) -> list[CallFlops]:
@@ -142,3 +139,60 @@ def find_main_product(model: Any) -> tuple[int, int, int] | None:
     largest = max(of_kernels, key=lambda product: product.flops)
     *ins, num_columns = largest.right.weights[0].shape
     return max(1, largest.flops // (2 * math.prod(ins) * num_columns)), math.prod(ins), num_columns
+
+
+def describe_calls(calls: Sequence[Call], trainable_variables: Sequence[Any], batch_size: int) -> list[ProfiledLayer]:
+    """Returns what is known of each use of a layer.
+
+    Args:
+        calls: All of them, as of `graph.walk`.
+        trainable_variables: Of the model.
+        batch_size: Samples of a step.
+    """
+    rows, seen = [], set[int]()
+    for index, (call, flops) in enumerate(zip(calls, count_calls(calls, trainable_variables), strict=True)):
+        layer = call.operation
+        weights = layer.weights if isinstance(layer, keras.Layer) else []
+        trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
+        ins, outs = _count_bytes(call.inputs, batch_size), _count_bytes(call.outputs, batch_size)
+        of_weights = _weight_bytes(layer, weights)
+        forward = None if ins is None or outs is None else ins + outs + of_weights
+        # Backward reads the inputs, the weights and the gradient of the outputs, and writes a gradient of each.
+        written = _weight_bytes(layer, trained) + (ins or 0 if flops.has_input_gradient else 0)
+        rows.append(
+            ProfiledLayer(
+                index=index,
+                name=layer.name,
+                kind=type(layer).__name__,
+                num_parameters=sum(math.prod(weight.shape) for weight in weights if id(weight) not in seen),
+                flops_per_sample=flops.forward,
+                gradient_flops_per_sample=flops.gradients,
+                forward_bytes=forward,
+                backward_bytes=None if forward is None else forward + written,
+                is_trained=flops.is_trained,
+            )
+        )
+        seen |= {id(weight) for weight in weights}
+    return rows
+
+
+def _count_bytes(tensors: Sequence[Any], batch_size: int) -> int | None:
+    """Returns the bytes of a batch of symbolic tensors; None where a size is not fixed."""
+    total = 0
+    for tensor in tensors:
+        sizes = tensor.shape[1:]
+        if any(size is None for size in sizes):
+            return None
+        total += batch_size * math.prod(sizes) * _bytes_of(tensor.dtype)
+    return total
+
+
+def _weight_bytes(layer: Any, weights: Sequence[Any]) -> int:
+    """Returns the bytes of weights in the type that the layer computes in."""
+    return sum(math.prod(weight.shape) * _bytes_of(layer.compute_dtype) for weight in weights)
+
+
+def _bytes_of(dtype: str) -> int:
+    """Returns the bytes of a number of a type by its name: "bfloat16", "bool"."""
+    bits = re.search(r"\d+", dtype)
+    return int(bits[0]) // 8 if bits else 1

@@ -46,7 +46,7 @@ def walk(model: Any) -> Iterator[Call]:
     yield from _walk(model, {}, set())
 
 
-def fit_nested(operation: Any, inputs: Sequence[Any]) -> Any:
+def _fit_nested(operation: Any, inputs: Sequence[Any]) -> Any:
     """Returns a nested model built for inputs of these shapes; None if the operation is no model with a graph."""
     if not hasattr(getattr(operation, "_functional", operation), "_nodes_by_depth"):
         return None
@@ -76,7 +76,7 @@ def _walk(model: Any, known_as: dict[Any, Any], seen: set[int]) -> Iterator[Call
             if node.is_input:
                 continue
             inputs = tuple(known_as.get(tensor, tensor) for tensor in _order_inputs(node))
-            nested = fit_nested(node.operation, inputs)
+            nested = _fit_nested(node.operation, inputs)
             if nested is None:
                 args, kwargs = _rename((node.arguments.args, node.arguments.kwargs), known_as)
                 outputs = tuple(node.outputs)

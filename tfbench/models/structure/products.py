@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import layers
 
-from tfbench.models.structure.graph import Call, fit_nested, walk
+from tfbench.models.structure.graph import Call
 
 Shape = tuple[int | None, ...]
 Sizes = tuple[int, ...]  # of one sample
@@ -141,34 +141,10 @@ def _count_bidirectional(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> 
 
 def _count_time_distributed(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
     steps, *sizes = inputs[0]
-    nested = fit_nested(layer.layer, [keras.Input(sizes)])
-    if nested is not None:
-        of_a_step = _find_nested_products(nested)
-    else:
-        of_a_step = find_layer_products(layer.layer, [(None, *sizes)], (None, *output[1:]))
+    of_a_step = find_layer_products(layer.layer, [(None, *sizes)], (None, *output[1:]))
     if of_a_step is None:
         return None
     return [Product(steps * product.flops, product.left, product.right) for product in of_a_step]
-
-
-def _find_nested_products(model: Any) -> Products | None:
-    """Returns the products of a model as those of a single layer: factors are made of the model's own inputs."""
-    made_of: dict[Any, Factor] = {tensor: Factor((place,)) for place, tensor in enumerate(model.inputs)}
-    found: Products = []
-    for call in walk(model):
-        products = find_products(call)
-        if products is None:
-            return None
-        given = [made_of.get(tensor, Factor()) for tensor in call.inputs]
-        for product in products:
-            sides = (
-                _join(Factor(weights=side.weights), *(given[place] for place in side.inputs))
-                for side in (product.left, product.right)
-            )
-            found.append(Product(product.flops, *sides))
-        weights = call.operation.weights if isinstance(call.operation, keras.Layer) else ()
-        made_of |= dict.fromkeys(call.outputs, _join(Factor(weights=tuple(weights)), *given))
-    return found
 
 
 def _join(*factors: Factor) -> Factor:

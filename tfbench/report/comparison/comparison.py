@@ -6,10 +6,9 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
-from tfbench.analysis.comparison.hosts import machine_of
+from tfbench.analysis.comparison.brief import machine_of
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, block_key, describe_block
 from tfbench.analysis.comparison.machines import energy_parts, energy_per_epoch, has_energy, samples_per_joule
-from tfbench.analysis.comparison.names import block_key, describe_block
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats

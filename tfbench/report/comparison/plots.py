@@ -3,8 +3,8 @@
 import statistics
 from collections.abc import Callable
 
+from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison, Entry
-from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.report.breakdown import breakdown_plot, breakdown_seconds
 from tfbench.report.comparison.layout import Layout, lay_out
@@ -108,8 +108,6 @@ def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
     else:
         kind = ""
         lines.append(Series("ideal: as many times the speed", (Point(1, 1), Point(most, most)), is_reference=True))
-        published = [Point(one.num_devices, one.speedup) for one in scaling.published if one.num_devices <= most]
-        lines.append(Series("published, other hardware", tuple(published), is_reference=True))
     return Plot(
         name="scaling.png",
         title=f"Speed-up over one {noun} by number of {noun}s, with 95 % intervals\n"

@@ -7,8 +7,8 @@ from typing import Any
 
 from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.intervals import log_interval
+from tfbench.analysis.comparison.judging import describe_ratio
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
-from tfbench.analysis.comparison.speedup import describe_ratio
 from tfbench.report.comparison.difference import format_value
 from tfbench.report.comparison.speeds import with_interval
 from tfbench.report.document import to_plain
@@ -30,7 +30,7 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, warning
     changed = [one for one in check.changed if one not in check.changed_lengths]
     pairs = {
         "Check": f"{check.current.recipe} against {source} of {created:%Y-%m-%d %H:%M} UTC",
-        "Baseline": _describe_sessions(check),
+        "Baseline": _describe_speeds(check.baseline),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
         "Fails": f"from {format_share(check.smallest_detectable)} slower (--fail-above {100 * check.fail_above:g}%)",
         "Unequal": _describe(check.unequal) and f"{_describe(check.unequal)}: not comparable",
@@ -67,16 +67,9 @@ def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict
         source: The baseline, as the user named it.
         num_failed: Runs that failed now.
     """
-    plain = to_plain(check, without=("sessions", "changed_lengths"))
+    plain = to_plain(check, without=("changed_lengths",))
     plain["baseline"]["source"] = source
     return {**plain, "sentence": judgement_sentence(check), "num_failed": num_failed}
-
-
-def _describe_sessions(check: RegressionCheck) -> str:
-    levels = log_interval([sample.speed for sample in check.sessions])
-    if levels is None:
-        return _describe_speeds(check.baseline)
-    return f"{with_interval(f'{format_speed(levels.center)} samples/s', levels)}, {len(check.sessions)} sessions"
 
 
 def _describe_speeds(sample: SpeedSample) -> str:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from tfbench.analysis.comparison.scaling import Place, Scaling, ScalingPoint
-from tfbench.report.comparison.references import name_reference
 from tfbench.report.comparison.speeds import outcome_word, speed_text, speedup_text
 from tfbench.report.document import to_plain
 from tfbench.report.table import Column, Section, Table
@@ -34,7 +33,6 @@ def scaling_table(scaling: Scaling, legend: str = "") -> Table:
         Column("speedup", "speed-up"),
         Column("efficiency", "efficiency", _percent),
         Column("step_seconds", "step", _milliseconds, rank=2),
-        Column("lost_seconds", "vs ideal", lambda seconds: f"{1e3 * seconds:+.3g} ms", rank=3),
         Column("exchanged_bytes", "exchanged", _mebibytes, rank=1),
         Column("state_bytes", "held", _mebibytes, rank=6),
         Column("transfer_share", "collectives", _percent, rank=5),
@@ -50,21 +48,8 @@ def scaling_table(scaling: Scaling, legend: str = "") -> Table:
 
 
 def scaling_section(scaling: Scaling, legend: str = "") -> Section:
-    """Returns how training scales, and below it the speed-ups that were published; the verdict says the rest."""
-    tables = [scaling_table(scaling, legend)]
-    if scaling.published:
-        columns = (
-            Column("devices", "devices"),
-            Column("speedup", "speed-up", "{:.2f}".format),
-            Column("of", "of other hardware", align="left"),
-        )
-        rows = [
-            {"devices": one.num_devices, "speedup": one.speedup, "of": name_reference(one.reference)}
-            for one in scaling.published
-        ]
-        note = "Published for the recipe, over one device of the same source."
-        tables.append(Table("published speed-ups", columns, rows, (note,)))
-    return Section("Scaling", tables=tuple(tables))
+    """Returns how training scales; the verdict says the rest."""
+    return Section("Scaling", tables=(scaling_table(scaling, legend),))
 
 
 def scaling_document(scaling: Scaling) -> dict[str, Any]:
@@ -87,7 +72,6 @@ def _row(point: ScalingPoint) -> dict[str, Any]:
         "speed": speed_text(point.entry),
         "speedup": None if is_one else speedup_text(point.entry),
         "efficiency": efficiency and efficiency.value,
-        "lost_seconds": None if is_one else point.lost_seconds,
         "exchanged_bytes": point.exchanged_bytes or None,
     }
 
@@ -106,7 +90,7 @@ def _milliseconds(seconds: float) -> str:
 
 def _point_document(point: ScalingPoint) -> dict[str, Any]:
     return {
-        **to_plain(point, without=("place", "entry", "same_work_seconds", "adds_hardware")),
+        **to_plain(point, without=("place", "entry", "adds_hardware")),
         "setup": point.entry.setup,
         "samples_per_second": point.entry.speed,
         "expected_speedup": point.num_devices if point.adds_hardware else None,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.machines import version_warnings
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.spread import merge_warnings
-from tfbench.analysis.comparison.verdict import find_caveats, find_next_command
+from tfbench.analysis.comparison.verdict import find_caveats
+from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.report.comparison.comparison import comparison_tables
 from tfbench.report.comparison.machines import machines_section
 from tfbench.report.comparison.references import reference_section
@@ -46,6 +46,4 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
         told.append(
             f"and {count(len(found) - _MAX_WARNINGS, 'more kind')} of warning, in fewer runs: see `tfbench report`"
         )
-    sections += [warnings_section(told)] if told else []
-    command = find_next_command(comparison)
-    return [*sections, *([Section("", ("To see where the time goes:",), code=f"  {command}")] if command else [])]
+    return [*sections, *([warnings_section(told)] if told else [])]

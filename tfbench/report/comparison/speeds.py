@@ -2,7 +2,7 @@
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.intervals import Interval
-from tfbench.analysis.comparison.speedup import Speedup, describe_ratio
+from tfbench.analysis.comparison.judging import Speedup, describe_ratio
 from tfbench.records.sweep import BATCH_KEY
 from tfbench.report.formats import format_speed
 from tfbench.wording import format_share

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 
 from tfbench import __version__
+from tfbench.analysis.comparison.brief import setup_of
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
-from tfbench.analysis.comparison.hosts import setup_of
 from tfbench.analysis.comparison.machines import version_warnings
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.spread import merge_warnings
+from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.metrics import BREAKDOWN_ENTRIES
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.machine import Environment

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from tfbench.analysis.run.checks import find_requested_warnings
+from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.records.observer import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats

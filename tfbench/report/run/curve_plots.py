@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tfbench.analysis.run.curves import Points, RunCurves
+from tfbench.analysis.run.cost import Points, RunCurves
 from tfbench.report.plot import Panel, Plot, Point, Series
 
 _ACCURACY = "validation accuracy"

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tfbench.analysis.comparison.intervals import CONFIDENCE
-from tfbench.analysis.comparison.spread import RepeatsSummary, Spread
+from tfbench.analysis.comparison.intervals import CONFIDENCE, RepeatsSummary, Spread
 from tfbench.report.document import to_plain
 from tfbench.report.run.sections import SYNTHETIC
 from tfbench.report.table import Column, Section, Table, format_metric, metric_title

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.references import PHASE_FIGURES, match_run
-from tfbench.analysis.run.checks import find_requested_warnings
 from tfbench.analysis.run.cost import compute_cost
+from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.fast import read_fast
 from tfbench.records.run import RunResult, Summary, TrackedRun

@@ -5,10 +5,10 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, value_of
-from tfbench.analysis.comparison.names import name_setups
-from tfbench.analysis.comparison.spread import merge_warnings
+from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.comparison.comparison import comparison_table
 from tfbench.report.comparison.speeds import legend

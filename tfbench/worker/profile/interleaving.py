@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from tfbench import backends
-from tfbench.backends.profiling import Call
-from tfbench.backends.trace import apportion
+from tfbench.backends.profiling import Call, apportion
 from tfbench.records.profile import ProfileRound, TracedCall
 
 _TURN_SECONDS = 0.04  # for which a function is called in a row

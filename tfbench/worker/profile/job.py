@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tfbench import backends
 from tfbench.backends.peak import measure_bandwidth, measure_peak
-from tfbench.backends.trace import sum_up
+from tfbench.backends.profiling import sum_up
 from tfbench.records.journal import Journal, files_folder, plain_fields
 from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck
 from tfbench.records.run import RunRequest

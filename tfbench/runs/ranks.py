@@ -3,10 +3,13 @@
 import dataclasses
 import json
 import re
+import subprocess
 from collections.abc import Mapping, Sequence
 
 from tfbench.errors import RecipeError
+from tfbench.recipe.sections import Recipe
 from tfbench.records.placement import WorkerRank
+from tfbench.wording import shorten
 
 DEFAULT_PORT = 61439  # below the ports that Slurm's jobs get here, above those that Linux gives out by itself
 _SLURM_PORTS = range(61440, 65472)  # of which a job's workers get some by its number
@@ -20,43 +23,44 @@ _RANKS = (  # launcher; its variables for a worker's number, how many there are,
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class GivenRank:
-    """What the command line says; None: nothing."""
-
-    workers: int | None = None  # all of them started here
-    coordinator: str | None = None  # "HOST:PORT" or "HOST", or those of all workers, separated by commas
-    num_workers: int | None = None
-    worker_index: int | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class _Told:
     """What variables say."""
 
     by: str
-    index: int
-    num_workers: int | None
+    index: int | None = None
+    num_workers: int | None = None
     addresses: tuple[str, ...] = ()
 
 
 def find_rank(
-    given: GivenRank, num_workers: int | None, backend: str, environ: Mapping[str, str]
+    recipe: Recipe,
+    environ: Mapping[str, str],
+    *,
+    workers: int | None = None,
+    coordinator: str | None = None,
+    num_workers: int | None = None,
+    worker_index: int | None = None,
 ) -> tuple[int, WorkerRank | None]:
     """Returns how many workers there are, and which of them is started here; None: all are.
 
+    What the command line gives wins over variables, and may not contradict them, or the recipe.
+
     Args:
-        given: By the command line; it wins over variables, and may not contradict them.
-        num_workers: By the recipe.
-        backend: On TensorFlow, the addresses of all workers must be known.
+        recipe: Says how many there are, if nothing else does; on TensorFlow, the addresses of all must be known.
         environ: Variables.
+        workers: Given: all of them are started here.
+        coordinator: Given: "HOST:PORT" or "HOST", or those of all workers, separated by commas.
+        num_workers: Given: how many there are.
+        worker_index: Given: which one this is.
 
     Raises:
         RecipeError: It is not said, or one thing contradicts another.
     """
-    by_hand = (given.coordinator, given.num_workers, given.worker_index)
-    told = _read_variables(environ)
-    if given.workers is not None:
-        if any(value is not None for value in by_hand):
+    by_hand = (coordinator, num_workers, worker_index)
+    told = _read_variables(environ, needs_addresses=coordinator is None and workers is None)
+    by_recipe = recipe.distribution.num_workers
+    if workers is not None:
+        if by_hand != (None, None, None):
             raise RecipeError(
                 "--workers: starts all workers on this machine; --coordinator, --num-workers and --worker-index are "
                 "for several machines. Use one or the other."
@@ -66,40 +70,37 @@ def find_rank(
                 f"--workers: would be started by each of {told.num_workers} processes of {told.by}. Leave it out for "
                 "one worker a process, or start one process."
             )
-        return _agree({"--workers": given.workers, _BY_RECIPE: num_workers}) or 0, None
+        return _agree({"--workers": workers, _BY_RECIPE: by_recipe}) or 0, None
     if told and told.num_workers == 1:  # a shell in a step of one process: no group
         told = None
-    if told is None and all(value is None for value in by_hand):
-        if num_workers is None:
+    if told is None and by_hand == (None, None, None):
+        if by_recipe is None:
             raise RecipeError(f"strategy multi_worker: {_HOW}{_explain_slurm(environ)}")
-        return num_workers, None
-    by = told.by if told else "the command line"
-    addresses = _list_addresses(given.coordinator) if given.coordinator else told.addresses if told else ()
-    several = len(addresses) if given.coordinator and len(addresses) > 1 else None
+        return by_recipe, None
+    told = told or _Told(by="the command line")
+    addresses = _list_addresses(coordinator) if coordinator else told.addresses
     number = _agree(
         {
-            "--num-workers": given.num_workers,
-            f"the number of processes by {by}": told.num_workers if told else None,
-            "the number of addresses in --coordinator": several,
-            _BY_RECIPE: num_workers,
+            "--num-workers": num_workers,
+            f"the number of processes by {told.by}": told.num_workers,
+            "the number of addresses in --coordinator": len(addresses) if "," in (coordinator or "") else None,
+            _BY_RECIPE: by_recipe,
         }
     )
-    if number is None:
-        raise RecipeError(f"strategy multi_worker: the number of workers is not said by {by}: --num-workers N.")
-    index = _agree({"--worker-index": given.worker_index, f"the number by {by}": told.index if told else None})
-    if index is None:
-        raise RecipeError("strategy multi_worker: which of the workers this is, is not said: --worker-index I, from 0.")
+    index = _agree({"--worker-index": worker_index, f"the number by {told.by}": told.index})
+    if number is None or index is None or not addresses:
+        wanted = {"--num-workers N": number, "--worker-index I": index, "--coordinator HOST:PORT": addresses or None}
+        lacking = " ".join(option for option, value in wanted.items() if value is None)
+        raise RecipeError(
+            f"strategy multi_worker: {told.by} does not say how many workers there are, which this is (from 0), and "
+            f"where the first one is. Add {lacking}."
+        )
     if not 0 <= index < number:
         raise RecipeError(f"--worker-index: must be from 0 to {number - 1}, of {number} workers. Received: {index}.")
-    if not addresses:
+    if recipe.training.backend == "tensorflow" and len(addresses) != number:
         raise RecipeError(
-            f"strategy multi_worker: where the first worker is, is not said by {by}: --coordinator HOST:PORT, the same "
-            "for all workers."
-        )
-    if backend == "tensorflow" and len(addresses) != number:
-        raise RecipeError(
-            f"strategy multi_worker: TensorFlow needs the address of each worker, and {by} says one: --coordinator "
-            "HOST:PORT,HOST:PORT with all of them in their order, the same for all workers."
+            f"strategy multi_worker: TensorFlow needs the address of each worker, and {told.by} says "
+            f"{len(addresses)} of {number}: --coordinator HOST:PORT,HOST:PORT with all of them in their order."
         )
     return number, WorkerRank(index=index, num_workers=number, addresses=addresses)
 
@@ -129,15 +130,11 @@ def _list_addresses(text: str) -> tuple[str, ...]:
             host, port = each, str(DEFAULT_PORT)
         if not re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", host) or not port.isdecimal() or not 0 < int(port) < 2**16:
             raise RecipeError(f"--coordinator: must be HOST:PORT. Received: {each!r:.80}.")
-        if not host.strip("[]0:.x"):
-            raise RecipeError(
-                f"--coordinator: {each} is every address of every machine. Name the one by which others reach worker 0."
-            )
         addresses.append(f"{host}:{port}")
     return tuple(addresses)
 
 
-def _read_variables(environ: Mapping[str, str]) -> _Told | None:
+def _read_variables(environ: Mapping[str, str], *, needs_addresses: bool) -> _Told | None:
     """Returns what the first launcher says that is there; of two, the one that started the processes last."""
     if text := environ.get("TF_CONFIG"):
         return _read_tf_config(text)
@@ -146,7 +143,7 @@ def _read_variables(environ: Mapping[str, str]) -> _Told | None:
         if index is None or (size and number is None):  # a batch script that has not called srun has no step
             continue
         addresses: Sequence[str] = ()
-        if number and (by == "Slurm" or "MPI" in by):
+        if needs_addresses and number and number > 1 and (by == "Slurm" or "MPI" in by):
             addresses = _slurm_addresses(environ, number)
         if not addresses and number and _integer(environ, local_size) == number:
             addresses = [f"127.0.0.1:{DEFAULT_PORT + each}" for each in range(number)]
@@ -159,16 +156,13 @@ def _read_variables(environ: Mapping[str, str]) -> _Told | None:
 def _read_tf_config(text: str) -> _Told:
     try:
         config = json.loads(text)
-        cluster, task = config["cluster"], config["task"]
-        addresses = _list_addresses(",".join([*cluster.get("chief", ()), *cluster["worker"]]))
-        index = int(task["index"]) + (len(cluster.get("chief", ())) if task["type"] == "worker" else 0)
-        if task["type"] not in ("worker", "chief"):
-            raise ValueError(f"task.type: must be worker or chief. Received: {task['type']!r:.80}.")
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecipeError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        chiefs, task = config["cluster"].get("chief", []), config["task"]
+        addresses = _list_addresses(",".join([*chiefs, *config["cluster"]["worker"]]))
+        index = int(task["index"]) + {"chief": 0, "worker": len(chiefs)}[task["type"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecipeError) as error:
         raise RecipeError(
-            f'TF_CONFIG: {what} Expected: {{"cluster": {{"worker": ["HOST:PORT", ...]}}, "task": {{"type": "worker", '
-            '"index": 0}}.'
+            'TF_CONFIG: must be {"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}. '
+            f"Received: {shorten(text)}."
         ) from error
     return _Told(by="TF_CONFIG", index=index, num_workers=len(addresses), addresses=addresses)
 
@@ -179,7 +173,7 @@ def _slurm_addresses(environ: Mapping[str, str], number: int) -> list[str]:
     job = _integer(environ, "SLURM_JOB_ID")
     if not nodes or job is None:
         return []
-    hosts = expand_nodes(nodes)
+    hosts = _list_hosts(nodes)
     port = _SLURM_PORTS[(job * 64 + (_integer(environ, "SLURM_STEP_ID") or 0) * 8) % len(_SLURM_PORTS)]
     each, rest = divmod(number, len(hosts))
     if rest or not re.fullmatch(r"\d+(\(x\d+\))?", environ.get("SLURM_STEP_TASKS_PER_NODE", "1")):
@@ -197,27 +191,20 @@ def _integer(environ: Mapping[str, str], name: str) -> int | None:
     return int(value) if value.isdecimal() else None
 
 
-def expand_nodes(text: str) -> tuple[str, ...]:
-    """Returns the nodes that Slurm's short form names: "a[1-2,07],b" are a1, a2, a07 and b.
+def _list_hosts(nodes: str) -> list[str]:
+    """Returns the nodes that Slurm's short form names: "a[1-2],b" are a1, a2 and b.
 
     Raises:
-        RecipeError: It is not of that form.
+        RecipeError: Slurm's own command, which knows the form, is not here or rejects it.
     """
-    nodes = [node for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text) for node in _expand(part)]
-    if not nodes or text.count("[") != text.count("]"):
-        raise RecipeError(f"SLURM_STEP_NODELIST: is no list of nodes. Received: {text!r:.80}.")
-    return tuple(nodes)
-
-
-def _expand(part: str) -> list[str]:
-    before, bracket, rest = part.partition("[")
-    if not bracket:
-        return [part]
-    items, _, behind = rest.partition("]")
-    numbers: list[str] = []
-    for item in items.split(","):
-        first, dash, last = item.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise RecipeError(f"SLURM_STEP_NODELIST: is no list of nodes. Received: {part!r:.80}.")
-        numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last or first) + 1)]
-    return [f"{before}{number}{end}" for number in numbers for end in _expand(behind)]
+    if not re.search(r"[\[,]", nodes):
+        return [nodes]
+    try:
+        done = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = getattr(error, "stderr", None) or error
+        raise RecipeError(
+            f"Slurm's nodes {shorten(nodes)}: `scontrol show hostnames` does not list them: {str(why).strip()}. Name "
+            "the workers: --coordinator HOST:PORT,HOST:PORT."
+        ) from error
+    return done.stdout.split()

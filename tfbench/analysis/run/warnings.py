@@ -1,10 +1,14 @@
-"""Warnings of what limits a training beside its speed: input, work, workers, learning; and notes on what was asked."""
+"""What a reader must know before trusting a run: warnings of its speed, of what limits its training, and notes."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from tfbench.analysis.run.early_stop import reaches
-from tfbench.analysis.run.evidence import Evidence, Values, WarningTable
+from tfbench.analysis.run.spans import Evidence, Values, WarningTable
+from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
+from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.records.machine import PeakCheck
+from tfbench.records.run import RunResult
 from tfbench.wording import count
 
 # Rate of the input pipeline alone over that of the training. Where both share the cores, the time of a sample is the
@@ -16,9 +20,7 @@ MIN_HEADROOM = 1.5
 POSSIBLE_HEADROOM = 0.95
 MAX_READY_SHARE = 0.02  # of an epoch's time, that making its batches would have taken, had they not been made before
 MAX_OTHER_SHARE = 0.1  # of the machine's processor time: with more of it taken by others, products show no peak
-OWN_STEP, OWN_CALL = ".train_step)", ".call)"  # at the end of what is not counted, in place of a layer
 _MUCH_WAITING = 0.05  # of a step: waiting for a slower worker that is worth a warning
-_MOST_OF_IT = 0.5  # of the waiting: what the input of the slowest worker must account for to be named as its cause
 _NUM_NAMED = 5  # layers that are named; more make nobody wiser
 _ONLY_TO_THE_END = ("checkpoint_every_epochs", "num_predictions", "per_class_accuracy")  # of a run without limits
 _OF_LEARNING = ("model", "dataset", "training")  # the sections that what is learned hangs on
@@ -26,6 +28,8 @@ _NOT_MEANT_FOR = {
     "cpu": "training may take days there. Use a GPU (--devices gpu), or measure a part (--steps 20).",
     "gpu": "it is too small for one. Use --devices cpu.",
 }
+
+_NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?")
 
 LIMITS = WarningTable()
 EARLY = WarningTable()  # known before the training begins
@@ -35,15 +39,11 @@ NOTES = WarningTable()  # what the user asked for himself, by which no figure is
 @LIMITS.row(
     "The input pipeline alone made {rate:,.0f} samples/s, fewer than the {speed:,.0f} of the training: its limit is "
     "unknown.",
-    "{action}",
+    "Rerun on an idle machine, without validation (--seconds 10).",
 )
 def _input_contradicts(run: Evidence) -> Iterator[Values]:
     if run.headroom is not None and run.headroom < POSSIBLE_HEADROOM:
-        action = "Rerun on an idle machine."
-        if run.ready_share > MAX_READY_SHARE:
-            action = f"Up to {100 * run.ready_share:.0f} % of its batches were ready before an epoch's clock began: "
-            action += "measure without validation (--seconds 10)."
-        yield {"rate": run.input_rate, "speed": run.speed, "action": action}
+        yield {"rate": run.input_rate, "speed": run.speed}
 
 
 @LIMITS.row(
@@ -99,41 +99,27 @@ def find_peak(checks: Sequence[PeakCheck]) -> float | None:
     return max(check.flops_per_second for check in checks)
 
 
-@LIMITS.row("No flops_per_sample: custom code cannot be counted ({layers}).")
-def _own_code(run: Evidence) -> Iterator[Values]:
-    layers = run.result.model.uncounted_layers if run.result.model else ()
-    if own := [layer for layer in layers if layer.endswith((OWN_STEP, OWN_CALL))]:
-        yield {"layers": ", ".join(own)}
-
-
 @LIMITS.row(
-    "No flops_per_sample: the operations of these layers are not known: {layers}.",
+    "No flops_per_sample: the operations of these are not known: {layers}.",
     "Add a method forward_flops(input_shape, output_shape) to layers of your own.",
 )
 def _unknown_layers(run: Evidence) -> Iterator[Values]:
-    layers = run.result.model.uncounted_layers if run.result.model else ()
-    if layers and not any(layer.endswith((OWN_STEP, OWN_CALL)) for layer in layers):
+    if layers := run.result.model.uncounted_layers if run.result.model else ():
         more = f" and {len(layers) - _NUM_NAMED} more" if len(layers) > _NUM_NAMED else ""
         yield {"layers": ", ".join(layers[:_NUM_NAMED]) + more}
 
 
 @LIMITS.row(
-    "Workers wait {waiting:.3g} of {step:.3g} ms per step ({share:.0f} %) for worker {slowest} of {num}.", "{cause}"
+    "Workers wait {waiting:.3g} of {step:.3g} ms per step ({share:.0f} %) for worker {slowest} of {num}.",
+    "Check its input, its device, and what else runs on its machine.",
 )
 def _slow_worker(run: Evidence) -> Iterator[Values]:
     check = run.result.exchange_check
     step = max(worker.step_seconds for worker in check.workers) if check else 0.0
     if not check or check.waiting_seconds <= _MUCH_WAITING * step:
         return
-    own, others = check.workers[check.slowest], [*check.workers[: check.slowest], *check.workers[check.slowest + 1 :]]
-    inputs = [one.input_seconds for one in others if one.input_seconds is not None]
-    cause = "Its own work takes longer: check its device, and what else runs on its machine."
-    if own.input_seconds is None:
-        cause = "Its own work, or its input, takes longer; this backend does not tell which."
-    elif inputs and (longer := own.input_seconds - min(inputs)) > _MOST_OF_IT * check.waiting_seconds:
-        cause = f"Its input takes {1e3 * longer:.3g} ms longer than the others': check its disk and cores."
     times = {"waiting": 1e3 * check.waiting_seconds, "step": 1e3 * step, "share": 100 * check.waiting_seconds / step}
-    yield {**times, "slowest": check.slowest, "num": len(check.workers), "cause": cause}
+    yield {**times, "slowest": check.slowest, "num": len(check.workers)}
 
 
 @LIMITS.row(
@@ -181,13 +167,12 @@ def _whole_executions(run: Evidence) -> Iterator[Values]:
         yield {"executed": steps + -steps % size, "steps": steps, "size": size}
 
 
-@LIMITS.row("Loss was not finite {where}: the model did not learn.", "Lower training.optimizer.learning_rate.")
+@LIMITS.row(
+    "Loss was not finite in epoch {epochs}: the model did not learn.", "Lower training.optimizer.learning_rate."
+)
 def _loss_not_finite(run: Evidence) -> Iterator[Values]:
-    broken = [record.epoch for record in run.result.epochs if record.loss is None]
-    if broken:
-        goes_on = broken == [record.epoch for record in run.result.epochs if record.epoch >= broken[0]]
-        listed = f"in epoch{'s' * (len(broken) > 1)} {', '.join(map(str, broken))}"
-        yield {"where": f"from epoch {broken[0]} on" if goes_on else listed}
+    if broken := [record.epoch for record in run.result.epochs if record.loss is None]:
+        yield {"epochs": f"{broken[0]} and {len(broken) - 1} more" if len(broken) > 1 else str(broken[0])}
 
 
 @LIMITS.row("{name} was {value} at epoch {epoch}; {low:g} to {high:g} is expected{of}.", "{action}")
@@ -198,8 +183,10 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
         return
     changed = [key for key in request.overrides if key.partition(".")[0] in _OF_LEARNING]
     of = f" of the recipe, which this run changes in {', '.join(changed)}" if changed else ""
-    expect = request.recipe.expect
-    for name, bands in (("val_accuracy", expect.val_accuracy_at_epoch), ("val_loss", expect.val_loss_at_epoch)):
+    expected = {"val_loss": request.recipe.expect.val_loss_at_epoch}
+    if request.recipe.training.loss not in REGRESSION_LOSSES:
+        expected = {"val_accuracy": request.recipe.expect.val_accuracy_at_epoch} | expected
+    for name, bands in expected.items():
         for epoch in sorted(bands.keys() & records.keys(), key=int):
             value: float | None = getattr(records[epoch], name)
             low, high = bands[epoch]
@@ -237,3 +224,49 @@ def _left_out(run: Evidence) -> Iterator[Values]:
     names = [f"output.{name}" for name in _ONLY_TO_THE_END if getattr(recipe.output, name)]
     if names and recipe.measurement.is_limited:
         yield {"names": ", ".join(names)}
+
+
+def find_warnings(result: RunResult) -> tuple[str, ...]:
+    """Returns one text for each thing that limits what a run's figures say: what was seen, and what to do.
+
+    What speaks against the speed comes first; what the user asked for himself last, since no figure is wrong by it. Of
+    a profile nothing is said of a training, since there is none.
+    """
+    run = Evidence(result)
+    found = [*find_speed_warnings(result), *(() if result.request.profile else LIMITS.texts(run)), *EARLY.texts(run)]
+    return tuple(dict.fromkeys((*found, *find_requested_warnings(result))))
+
+
+def find_speed_warnings(result: RunResult) -> tuple[str, ...]:
+    """Returns the warnings that speak against a run's speed: what disturbed it, and what was measured too shortly.
+
+    That replicas share cores is no disturbance, and what limits a training is none: those are not among them.
+    """
+    run = Evidence(result)
+    of_training = () if result.request.profile else SPEED.texts(run)
+    return tuple(dict.fromkeys((*MACHINE.texts(run), *of_training, *result.notes)))
+
+
+def find_early_warnings(result: RunResult) -> tuple[str, ...]:
+    """Returns the warnings that a user should see before waiting for a run whose devices are known."""
+    return tuple(EARLY.texts(Evidence(result)))
+
+
+def find_requested_warnings(result: RunResult) -> tuple[str, ...]:
+    """Returns notes, which are no warnings: how devices were chosen, and what the user asked for himself."""
+    of_training = () if result.request.profile else NOTES.texts(Evidence(result))
+    return (*(result.placement.notes if result.placement else ()), *of_training)
+
+
+def merge_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Returns what several runs were warned of, each kind once, in the words of the first that has it; the usual first.
+
+    Args:
+        warnings: Of each run; those that differ in their numbers alone are of one kind.
+    """
+    kinds: dict[str, list[str]] = {}
+    for of_run in warnings:
+        for kind, text in {_NUMBER.sub("#", text): text for text in of_run}.items():
+            kinds.setdefault(kind, []).append(text)
+    usual_first = sorted(kinds.values(), key=len, reverse=True)
+    return tuple(f"{len(texts)} of {len(warnings)} runs: {texts[0]}" for texts in usual_first)

@@ -16,48 +16,16 @@ from tfbench.records.machine import Gpu
 from tfbench.records.placement import WorkerRank
 from tfbench.records.run import RunRequest
 from tfbench.records.worker_journals import worker_journal_path
-from tfbench.runs.launchers.group import Group
-from tfbench.runs.launchers.process import Worker
-from tfbench.runs.launchers.ranks import GivenRank, find_rank
+from tfbench.runs.group import Group
+from tfbench.runs.process import Worker
+from tfbench.runs.ranks import find_rank
 from tfbench.wording import count
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Launch:
-    """What is known before the first process is started."""
-
-    request: RunRequest  # with who and where the workers are, if there are several
-    settings: Sequence[dict[str, str]]  # variables of each process that is started here
-
-    def start(self, journal_path: Path) -> Worker | Group:
-        """Starts what measures.
-
-        Args:
-            journal_path: Of the run, or of the one worker that is here; its first record is there.
-
-        Raises:
-            OSError: A process cannot be started.
-        """
-        rank = self.request.worker_rank
-        if rank is None:
-            return Worker(self.request, journal_path)
-        ranks = [dataclasses.replace(rank, index=rank.index + number) for number, _ in enumerate(self.settings)]
-        requests = [dataclasses.replace(self.request, worker_rank=each) for each in ranks]
-        with contextlib.ExitStack() as undone:
-            workers = []
-            for request, each, own in zip(requests, ranks, self.settings, strict=True):
-                path = journal_path if each == rank else worker_journal_path(journal_path, each.index)
-                if each != rank:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    with contextlib.closing(Journal(path)) as journal:
-                        journal.append("request", **request_fields(request))
-                workers.append(undone.enter_context(Worker(request, path, run_path=journal_path, settings=own)))
-            undone.pop_all()
-        return Group(workers, requests)
+Settings = Sequence[dict[str, str]]  # variables of each process that is started here
 
 
-def prepare(request: RunRequest) -> Launch:
-    """Finds out what is to be started here.
+def prepare(request: RunRequest) -> tuple[RunRequest, Settings]:
+    """Finds out what is to be started here; the request then says who and where the workers are, if there are several.
 
     Raises:
         RecipeError: How many workers there are is not said.
@@ -65,11 +33,11 @@ def prepare(request: RunRequest) -> Launch:
     """
     distribution = request.recipe.distribution
     if distribution.strategy != "multi_worker":
-        return Launch(request, [{}])
+        return request, [{}]
     if request.worker_rank:
         require_gpus_in_use(request)
-        return Launch(request, [{}])
-    number, rank = find_rank(GivenRank(), distribution.num_workers, request.recipe.training.backend, os.environ)
+        return request, [{}]
+    number, rank = find_rank(request.recipe, os.environ)
     if rank:
         raise RecipeError(
             f"strategy multi_worker: this is one of {number} processes that a launcher started: over several machines, "
@@ -78,7 +46,36 @@ def prepare(request: RunRequest) -> Launch:
     require_gpus_in_use(request, number)
     settings = divide_gpus(distribution, number, _list_visible_gpus())
     local = WorkerRank(index=0, num_workers=number, addresses=_find_free_addresses(number))
-    return Launch(dataclasses.replace(request, worker_rank=local), settings)
+    return dataclasses.replace(request, worker_rank=local), settings
+
+
+def start(request: RunRequest, settings: Settings, journal_path: Path) -> Worker | Group:
+    """Starts what measures.
+
+    Args:
+        request: As of `prepare`, and so `settings`.
+        settings: Of each process.
+        journal_path: Of the run, or of the one worker that is here; its first record is there.
+
+    Raises:
+        OSError: A process cannot be started.
+    """
+    rank = request.worker_rank
+    if rank is None:
+        return Worker(request, journal_path)
+    requests, workers = [], []
+    with contextlib.ExitStack() as undone:
+        for number, own in enumerate(settings):
+            each = dataclasses.replace(rank, index=rank.index + number)
+            requests.append(dataclasses.replace(request, worker_rank=each))
+            path = journal_path if number == 0 else worker_journal_path(journal_path, each.index)
+            if number:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with contextlib.closing(Journal(path)) as journal:
+                    journal.append("request", **request_fields(requests[-1]))
+            workers.append(undone.enter_context(Worker(requests[-1], path, run_path=journal_path, settings=own)))
+        undone.pop_all()
+    return Group(workers, requests)
 
 
 def divide_gpus(config: DistributionConfig, num_workers: int, gpus: Sequence[Gpu]) -> list[dict[str, str]]:
@@ -97,23 +94,18 @@ def divide_gpus(config: DistributionConfig, num_workers: int, gpus: Sequence[Gpu
         if devices and devices[0].kind == "gpu" and num_workers > 1:
             raise DeviceError(f"devices: {num_workers} workers need GPUs of their own, and none is seen here.")
         return [{} for _ in range(num_workers)]
-    if devices and devices[0].index >= 0:
-        each = len(devices)
-        if {device.index for device in devices} != set(range(each)):
-            raise DeviceError(
-                f"devices: those of each worker count from gpu:0. Received: {', '.join(config.devices)}. Choose among "
-                "the machine's GPUs with CUDA_VISIBLE_DEVICES."
-            )
-    else:
-        each = max(1, len(gpus) // num_workers)
-        if len(gpus) > num_workers and len(gpus) % num_workers:
-            raise DeviceError(
-                f"devices: {len(gpus)} GPUs do not divide among {num_workers} workers. Name those of each: gpu:0."
-            )
-    if each * num_workers > len(gpus):
+    are_named = bool(devices) and devices[0].index >= 0
+    each = len(devices) if are_named else max(1, len(gpus) // num_workers)
+    if are_named and {device.index for device in devices} != set(range(each)):
         raise DeviceError(
-            f"devices: {num_workers} workers with {count(each, 'GPU')} each need {each * num_workers}, and {len(gpus)} "
-            "can be seen here. Use fewer workers, or --devices cpu:0."
+            f"devices: those of each worker count from gpu:0. Received: {', '.join(config.devices)}. Choose among the "
+            "machine's GPUs with CUDA_VISIBLE_DEVICES."
+        )
+    wanted = each * num_workers
+    if wanted > len(gpus) or (wanted < len(gpus) and not are_named):
+        raise DeviceError(
+            f"devices: {num_workers} workers with {count(each, 'GPU')} each take {wanted}, and {len(gpus)} can be seen "
+            "here. Name those of each (--devices gpu:0), or use another number of workers, or --devices cpu:0."
         )
     names = [gpu.uuid or str(index) for index, gpu in enumerate(gpus)]
     return [

@@ -10,11 +10,10 @@ from tfbench.records import events
 from tfbench.records.json_lines import Record
 from tfbench.records.placement import JOINING, WorkerRank
 from tfbench.records.run import RunExit, RunRequest
-from tfbench.runs.launchers.process import Worker
+from tfbench.runs.process import Worker
 from tfbench.runs.run_status import describe_return
 
 JOIN_SECONDS = 300.0  # for all workers to meet: TensorFlow would wait for ever
-STOPPED_SECONDS = 5.0  # a process that a signal stops for so long is not waited for
 STARTING_SECONDS = 1800.0  # without a word before the first step: data is read, networks are compiled
 SILENT_SECONDS = 600.0  # and from then on, unless longer silences were seen
 SILENCE_FACTOR = 20.0  # of the longest silence seen
@@ -94,10 +93,7 @@ class Group:
         """Asks all to write down what they have and end."""
         self._is_ending = True
         for each in self._watched:
-            if each.worker.is_stopped:  # it hears nothing, and the others may wait for it
-                each.worker.kill()
-            else:
-                each.worker.terminate()
+            each.worker.terminate()
 
     def kill(self) -> None:
         """Ends all now that still run."""
@@ -134,7 +130,7 @@ class Group:
         if failures and (self._has_failures or is_over):
             return min(failures, key=lambda failure: failure[0])[1]
         self._has_failures = bool(failures)  # judged at the next look: the cause may not have been read yet
-        faults = (fault for each in self._watched if not each.has_ended and (fault := each.find_fault()))
+        faults = (fault for each in self._watched if each.end is None and (fault := each.find_fault()))
         reason = next(faults, "") or self._silence.find_fault()
         return RunExit(status="KILLED", reason=reason) if reason else None
 
@@ -146,13 +142,12 @@ class _Watched:
         rank = request.worker_rank or WorkerRank(index=0, num_workers=1, addresses=("",))
         self.worker = worker
         self.name = f"worker {rank.index} of {rank.num_workers}"
-        self.is_ready = self.has_ended = False
+        self.is_ready = False
         self.end: RunExit | None = None
         self.blame = (0, 0.0)  # of several that failed, the smallest is the cause: how it ended, and when
         self._address = rank.addresses[0]
         self._is_on_jax = request.recipe.training.backend == "jax"
         self._joining_since: float | None = None
-        self._stopped_since: float | None = None
 
     def read(self) -> list[Record]:
         """Returns what was added to its journal."""
@@ -172,7 +167,6 @@ class _Watched:
     def look(self) -> None:
         """Notes whether its process has ended, and how, unless its journal says so."""
         returncode = self.worker.returncode
-        self.has_ended = returncode is not None
         if returncode is not None and self.end is None:
             self.end = describe_return(returncode, self.worker.stderr_tail(), self.name)
             self.blame = (0, time.time())
@@ -182,11 +176,7 @@ class _Watched:
 
     def find_fault(self) -> str:
         """Says why it is not waited for although it has not ended; "" if there is nothing."""
-        now = time.monotonic()
-        self._stopped_since = (self._stopped_since or now) if self.worker.is_stopped else None
-        if self._stopped_since is not None and now - self._stopped_since >= STOPPED_SECONDS:
-            return f"{self.name} does not run: it was stopped by a signal (SIGSTOP)"
-        if self._joining_since is not None and now - self._joining_since > JOIN_SECONDS:
+        if self._joining_since is not None and time.monotonic() - self._joining_since > JOIN_SECONDS:
             return (
                 f"{self.name} has waited {JOIN_SECONDS:.0f} s for the others, who meet at {self._address}. Start the "
                 "same command for each worker, and let no firewall be between them"

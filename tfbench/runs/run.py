@@ -1,4 +1,4 @@
-"""Runs that are in a store: one of them as a whole, and all of them as plain rows."""
+"""A run: what it may take and what came of it; the runs of a store, one as a whole and all as plain rows."""
 
 import dataclasses
 from pathlib import Path
@@ -10,11 +10,21 @@ from tfbench.errors import StillRunningError
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run.run_document import run_document
-from tfbench.runs.limits import RunOutcome
 from tfbench.runs.run_status import deduce_exit
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RunLimits:
+    """What the measuring process may take before it is ended; None: as much as it needs."""
+
+    timeout_seconds: float | None = None  # from its start on
+    memory_bytes: int | None = None  # resident
+
+
+NO_LIMITS = RunLimits()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -25,6 +35,7 @@ class Run:
     summary: Summary
     tracked: TrackedRun | None  # where it stands in MLflow; None: it does not
     journal: Path
+    was_interrupted: bool = False  # by a signal to this process, which made it
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.run_id[:12]} of {self.result.request.recipe.name}: {self.status}>"
@@ -50,6 +61,16 @@ class Run:
         return self.summary.metrics
 
     @property
+    def is_finished(self) -> bool:
+        """Whether it was measured to its end."""
+        return self.status == "FINISHED"
+
+    @property
+    def samples_per_second(self) -> float | None:
+        """Its speed, if it has finished and has one."""
+        return self.metrics.get("samples_per_second") if self.is_finished else None
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before its figures are believed."""
         return self.summary.warnings
@@ -61,12 +82,6 @@ class Run:
     def row(self) -> dict[str, Any]:
         """Returns it as a plain row, as `list_rows` does."""
         return _row(make_brief(self.result, self.summary, journal_bytes=0))
-
-
-def run_of(outcome: RunOutcome, store: Store) -> Run:
-    """Returns a run that was just made, from the store that keeps it."""
-    journal = store.journal_path(outcome.result.request.run_id)
-    return Run(result=outcome.result, summary=outcome.summary, tracked=outcome.tracked, journal=journal)
 
 
 def read_stored(store: Store, token: str) -> Run:

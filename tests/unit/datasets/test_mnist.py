@@ -9,8 +9,7 @@ import pytest
 
 from data_files import Samples, encode_idx, write_idx
 from tfbench.datasets import mnist
-from tfbench.datasets.sources import mnist_files
-from tfbench.datasets.sources.mnist_files import IDX_FILES
+from tfbench.datasets.mnist import IDX_FILES, NPZ_FILE
 from tfbench.errors import DatasetError
 
 COUNTS = {"train": 60_000, "test": 10_000}
@@ -34,7 +33,7 @@ def write_npz(path: Path, arrays: Samples) -> None:
 @pytest.mark.parametrize("form", ["plain", "packed", "with a point", "npz"])
 def test_its_samples_are_those_in_the_files(tmp_path: Path, arrays: Samples, form: str) -> None:
     if form == "npz":
-        write_npz(tmp_path / mnist_files.NPZ_FILE, arrays)
+        write_npz(tmp_path / NPZ_FILE, arrays)
     else:
         write_idx(tmp_path, IDX_FILES, arrays, packed=form == "packed")
     if form == "with a point":
@@ -64,7 +63,7 @@ def test_its_samples_are_those_in_the_files(tmp_path: Path, arrays: Samples, for
             lambda data: encode_idx(np.full(60_000, 10, np.uint8)),
             "split train: expected labels 0 to 9, found 10 to",
         ),
-        (mnist_files.NPZ_FILE, lambda data: b"no archive", "mnist.npz: cannot be read as Keras's MNIST"),
+        (NPZ_FILE, lambda data: b"no archive", "mnist.npz: cannot be read as Keras's MNIST"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, arrays: Samples, name: str, contents: Any, message: str) -> None:
@@ -88,7 +87,7 @@ def test_a_file_damaged_anywhere_is_named_with_its_remedy(tmp_path: Path, form: 
         write_idx(tmp_path, IDX_FILES, small, packed=True)
         path = tmp_path / f"{IDX_FILES['train'][0]}.gz"
     else:
-        path = tmp_path / mnist_files.NPZ_FILE
+        path = tmp_path / NPZ_FILE
         write_npz(path, small)
     whole = path.read_bytes()
     spec = dataclasses.replace(mnist.describe(mnist.Config()), train_samples=3, validation_samples=2)
@@ -96,7 +95,7 @@ def test_a_file_damaged_anywhere_is_named_with_its_remedy(tmp_path: Path, form: 
         for damaged in (whole[:start], whole[:start] + b"\xff" * 30 + whole[start + 30 :]):
             path.write_bytes(damaged)
             try:
-                found = mnist_files.load(str(tmp_path))
+                found = mnist.load_files(str(tmp_path))
                 assert found
                 found.train_and_test(spec)
             except DatasetError as error:
@@ -106,5 +105,5 @@ def test_a_file_damaged_anywhere_is_named_with_its_remedy(tmp_path: Path, form: 
 def test_a_folder_without_all_of_them_is_left_to_others(tmp_path: Path, arrays: Samples) -> None:
     write_idx(tmp_path, IDX_FILES, arrays)
     (tmp_path / IDX_FILES["test"][1]).unlink()
-    assert mnist_files.load(str(tmp_path)) is None
-    assert mnist_files.load(None) is None
+    assert mnist.load_files(str(tmp_path)) is None
+    assert mnist.load_files(None) is None

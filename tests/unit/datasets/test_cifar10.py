@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tfbench.datasets import cifar10
-from tfbench.datasets.sources import cifar10_files
 from tfbench.errors import DatasetError
 
 
@@ -22,7 +21,7 @@ def write(folder: Path, form: str) -> tuple[Any, Any]:
     if form == "py":
         data = pickle.dumps({b"data": images, b"labels": labels.tolist()}, protocol=3)
         data = data.replace(b"numpy._core", b"numpy.core")  # as older ones name it, and the published files do
-    for name in itertools.chain(*cifar10_files.BATCHES.values()):
+    for name in itertools.chain(*cifar10.BATCHES.values()):
         (folder / (name + (".bin" if form == "bin" else ""))).write_bytes(data)
     return images.reshape(-1, 3, 32, 32), labels
 
@@ -36,7 +35,7 @@ def test_its_samples_are_those_in_the_files(tmp_path: Path, form: str) -> None:
     assert np.array_equal(splits.train.inputs[40_000:], images.transpose(0, 2, 3, 1))
     assert np.array_equal(splits.validation.targets, labels)
     assert splits.source == f"publisher's files, {folder}"
-    in_it = cifar10_files.load(str(folder))
+    in_it = cifar10.load_files(str(folder))
     assert in_it and in_it.source == splits.source
 
 
@@ -58,5 +57,5 @@ def test_a_damaged_file_is_named_and_a_pickle_calls_nothing(tmp_path: Path, form
 def test_a_folder_without_all_of_them_is_left_to_others(tmp_path: Path) -> None:
     write(tmp_path / "cifar-10-batches-bin", "bin")
     (tmp_path / "cifar-10-batches-bin" / "test_batch.bin").unlink()
-    assert cifar10_files.load(str(tmp_path)) is None
-    assert cifar10_files.load(None) is None
+    assert cifar10.load_files(str(tmp_path)) is None
+    assert cifar10.load_files(None) is None

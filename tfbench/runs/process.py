@@ -1,4 +1,4 @@
-"""The parent's side of a measuring process: start it, follow its journal, end it."""
+"""The parent's side of a measuring process: start it, follow its journal and the machine beside it, end it."""
 
 import contextlib
 import json
@@ -7,22 +7,30 @@ import select
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 
 from tfbench.machine import children
+from tfbench.machine.energy import EnergyMeter, addresses_in_use
+from tfbench.records import events
+from tfbench.records import json_lines as record_lines
 from tfbench.records.journal import request_fields, work_folder
 from tfbench.records.json_lines import Follower, Record
 from tfbench.records.run import RunExit, RunRequest
-from tfbench.runs.machine_watch import MachineWatch
+from tfbench.schema import to_plain
 
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
 _STDERR_LINES = 12  # of a crashed worker, to be shown
 _STDERR_BYTES = 2**16
+FIRST_SECONDS = 1.0  # between looks, at the beginning
+LONGEST_SECONDS = 30.0  # within which no counter of a processor comes to its end twice
+_SHARE = 1 / 600  # of the time so far: a run of a day is looked at 5,000 times
+_PATIENCE_SECONDS = 2.0  # with a driver that does not answer
 
 
 class Worker:
@@ -101,14 +109,6 @@ class Worker:
             return int(psutil.Process(self._process.pid).memory_info().rss)
         except psutil.Error:
             return 0
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a signal keeps it from running, until another lets it go on."""
-        try:
-            return bool(psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
-        except psutil.Error:
-            return False
 
     def wait(self, seconds: float) -> None:
         """Sleeps until it ends, `seconds` at most."""
@@ -195,3 +195,70 @@ def worker_variables(backend: str) -> dict[str, str | None]:
         "TORCHINDUCTOR_CACHE_DIR": None,
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
     }
+
+
+class MachineWatch:
+    """Looks while a worker trains, and writes what it sees into the worker's journal.
+
+    Nothing of the disk space that is set aside for what was measured is given up for it: where a line cannot be
+    written, there are no more. Where nothing can be seen, nothing is done.
+
+    Args:
+        journal_path: Of the worker.
+        make_meter: From the addresses of the GPUs in use to what is looked at.
+    """
+
+    def __init__(self, journal_path: Path, make_meter: Callable[[Sequence[str]], EnergyMeter] = EnergyMeter) -> None:
+        self._path = journal_path
+        self._make_meter = make_meter
+        self._meter: EnergyMeter | None = None
+        self._thread: threading.Thread | None = None
+        self._ends = threading.Event()
+        self._writing = threading.Lock()  # so that no line comes after the end
+
+    def take_in(self, record: Record) -> None:
+        """Takes in a record of the worker: it opens what there is to see, begins to look, or ends."""
+        kind = events.class_of(record)
+        if self._ends.is_set():
+            return
+        if kind is events.Ready and isinstance(event := events.read_event(record), events.Ready):
+            in_use = addresses_in_use(event.placement.devices, event.settings.gpu_addresses)
+            self._meter = self._make_meter(list(in_use.values()))
+        elif kind is events.Started and self._meter and self._meter.watches:
+            self._thread = threading.Thread(target=self._watch, args=(self._meter,), daemon=True)
+            self._thread.start()
+        elif kind is events.Trained:
+            self.close()
+
+    def close(self) -> None:
+        """Ends it; nothing is written any more."""
+        with self._writing:
+            self._ends.set()
+        if self._thread:
+            self._thread.join(_PATIENCE_SECONDS)
+            if self._thread.is_alive():  # in the driver, which would not be closed any sooner than it answers
+                return
+        if self._meter:
+            self._meter.close()
+
+    def _watch(self, meter: EnergyMeter) -> None:
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                while True:
+                    state = meter.look()
+                    with self._writing:
+                        if self._ends.is_set():
+                            return
+                        record = {"kind": "machine", "time": time.time(), "state": to_plain(state)}
+                        record_lines.append(file, record_lines.encode([record]))
+                    if self._ends.wait(pause_seconds(time.monotonic() - began)):
+                        return
+            finally:
+                os.close(file)
+
+
+def pause_seconds(elapsed_seconds: float) -> float:
+    """Returns how long to wait until the next look, after so much time of looking."""
+    return min(LONGEST_SECONDS, max(FIRST_SECONDS, elapsed_seconds * _SHARE))

@@ -1,0 +1,197 @@
+"""What the kernel says of a machine and of a process, and git of a working tree; its hooks and monitors are off."""
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfbench.machine import environment
+from tfbench.machine.usage import read_throttled_seconds
+
+CPUINFO = "processor\t: 0\nmodel name\t: Example CPU 3000\n\nprocessor\t: 1\nmodel name\t: Example CPU 3000\n"
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    """Lays out files under a folder."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{text}\n", encoding="utf-8")
+    return root
+
+
+def cpu_files(name: str, values: list[str]) -> dict[str, str]:
+    """Returns the files of as many cores, one value each."""
+    return {f"sys/devices/system/cpu/cpu{index}/{name}": value for index, value in enumerate(values)}
+
+
+GOVERNORS = "cpufreq/scaling_governor"
+
+
+@pytest.mark.parametrize(
+    ("read", "files", "expected"),
+    [
+        (environment.cpu_model, {"proc/cpuinfo": CPUINFO}, "Example CPU 3000"),
+        (environment.cpu_model, {}, platform.processor() or platform.machine()),
+        (environment.read_governor, cpu_files(GOVERNORS, ["performance"] * 4), "performance"),
+        (environment.read_governor, cpu_files(GOVERNORS, ["powersave", "performance"]), "performance, powersave"),
+        (environment.read_governor, {}, None),
+    ],
+)
+def test_the_machine_is_read_from_what_the_kernel_shows(
+    tmp_path: Path, read: Callable[[Path], Any], files: dict[str, str], expected: Any
+) -> None:
+    assert read(write(tmp_path, files)) == expected
+
+
+V1_QUOTA, V1_PERIOD, V1_LIMIT = "cpu.cfs_quota_us", "cpu.cfs_period_us", "memory.limit_in_bytes"
+GIBIBYTE, HUGE = str(2**30), "9223372036854771712"
+
+
+@pytest.mark.parametrize(
+    ("read", "groups", "files", "expected"),
+    [
+        (environment.read_quota_cores, "0::/a/b", {"a/b/cpu.max": "150000 100000"}, 1.5),
+        # The group around it allows less.
+        (environment.read_quota_cores, "0::/a/b", {"a/b/cpu.max": "400000 100000", "a/cpu.max": "100000 50000"}, 2.0),
+        (environment.read_quota_cores, "0::/a", {"a/cpu.max": "max 100000"}, None),
+        # A container sees its own group at the root, under the host's path.
+        (environment.read_quota_cores, "0::/host/docker/1", {"cpu.max": "50000 100000"}, 0.5),
+        (
+            environment.read_quota_cores,
+            "4:cpu,cpuacct:/a",
+            {f"cpu,cpuacct/a/{V1_QUOTA}": "300000", f"cpu,cpuacct/a/{V1_PERIOD}": "100000"},
+            3.0,
+        ),
+        (environment.read_quota_cores, "1:cpu:/", {f"cpu/{V1_QUOTA}": "-1", f"cpu/{V1_PERIOD}": "100000"}, None),
+        (environment.read_memory_limit, "0::/a/b", {"a/b/memory.max": GIBIBYTE}, 2**30),
+        (environment.read_memory_limit, "0::/a/b", {"a/b/memory.max": "max", "a/memory.max": GIBIBYTE}, 2**30),
+        (environment.read_memory_limit, "0::/a", {"a/memory.max": GIBIBYTE, "a/memory.high": "805306368"}, 3 * 2**28),
+        (
+            environment.read_memory_limit,
+            "7:memory:/a\n4:cpu,cpuacct:/b",
+            {f"memory/a/{V1_LIMIT}": GIBIBYTE, f"memory/{V1_LIMIT}": HUGE},
+            2**30,
+        ),
+        (environment.read_memory_limit, "7:memory:/", {f"memory/{V1_LIMIT}": HUGE}, None),
+        (environment.read_cpuset, "0::/a/b", {"a/b/cpuset.cpus": "", "a/b/cpuset.cpus.effective": "0-3"}, "0-3"),
+        (environment.read_cpuset, "0::/a/b", {"a/cpuset.cpus.effective": "0-3,8"}, "0-3,8"),
+        (environment.read_cpuset, "3:cpuset:/a", {"cpuset/a/cpuset.cpus": "4-5"}, "4-5"),
+        (read_throttled_seconds, "0::/a", {"a/cpu.stat": "nr_throttled 3\nthrottled_usec 2500000"}, 2.5),
+        (read_throttled_seconds, "4:cpu,cpuacct:/a", {"cpu/a/cpu.stat": "throttled_time 2500000000"}, 2.5),
+        (read_throttled_seconds, "0::/../elsewhere", {"cpu.stat": "throttled_usec 1000"}, 0.001),
+        (read_throttled_seconds, "0::/", {"cpu.stat": "usage_usec 7"}, None),
+        (read_throttled_seconds, "0::/a", {"a/cpu.stat": "throttled_usec 0"}, 0.0),  # a group without a quota
+        (read_throttled_seconds, "3:memory:/a", {"memory/a/cpu.stat": "throttled_usec 7"}, None),
+        (
+            read_throttled_seconds,
+            "0::/a/b",
+            {"a/b/cpu.stat": "throttled_usec 0", "a/cpu.stat": "throttled_usec 3000000"},
+            3.0,
+        ),
+        (read_throttled_seconds, "", {}, None),
+    ],
+)
+def test_limits_are_those_of_the_control_groups(
+    tmp_path: Path, read: Callable[[Path], Any], groups: str, files: dict[str, str], expected: Any
+) -> None:
+    below = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    assert read(write(tmp_path, below | ({"proc/self/cgroup": groups} if groups else {}))) == expected
+
+
+# Prints what is read of a process with another priority.
+READ = """
+from tfbench.machine import environment
+print(environment.read_niceness(), environment.read_policy())
+"""
+
+
+def read_in(tmp_path: Path, *, nicer_by: int = 0) -> str:
+    command = [sys.executable, "-c", READ]
+    return subprocess.run(
+        command, preexec_fn=lambda: os.nice(nicer_by), cwd=tmp_path, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_niceness_is_that_of_the_process_itself(tmp_path: Path) -> None:
+    own = environment.read_niceness()
+    if own > 16:
+        pytest.skip("the tests run with the highest niceness already")
+    names = {getattr(os, name): name for name in ("SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE")}
+    name = names[os.sched_getscheduler(0)]  # of the tests, which is handed on
+    assert read_in(tmp_path) == f"{own} {name}"
+    assert read_in(tmp_path, nicer_by=3) == f"{own + 3} {name}"
+
+
+def test_the_policy_has_the_kernel_s_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getscheduler", lambda pid: os.SCHED_BATCH | os.SCHED_RESET_ON_FORK)
+    assert environment.read_policy() == "SCHED_BATCH"
+    monkeypatch.setattr(os, "sched_getscheduler", lambda pid: os.SCHED_FIFO)
+    monkeypatch.setattr(os, "sched_getparam", lambda pid: os.sched_param(10))
+    assert environment.read_policy() == "SCHED_FIFO 10"
+    monkeypatch.setattr(os, "sched_getscheduler", lambda pid: 7)
+    assert environment.read_policy() == "policy 7"
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))  # temporary files may lie in a tree, too
+
+
+def git(*arguments: str, folder: Path) -> str:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def make_tree(folder: Path) -> str:
+    """Commits a file; returns the commit."""
+    git("init", "--quiet", folder=folder)
+    (folder / "a.txt").write_text("one\n", encoding="utf-8")
+    git("add", ".", folder=folder)
+    git("commit", "--quiet", "--message", "one", folder=folder)
+    return git("rev-parse", "HEAD", folder=folder)
+
+
+def test_a_tree_is_clean_until_a_known_file_differs(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = make_tree(in_tmp_path)
+    (in_tmp_path / "new.txt").touch()
+    assert environment.read_commit() == (commit, False)
+    (in_tmp_path / "below").mkdir()
+    monkeypatch.chdir(in_tmp_path / "below")
+    (in_tmp_path / "a.txt").write_text("two\n", encoding="utf-8")
+    assert environment.read_commit() == (commit, True)
+    git("add", "..", folder=Path.cwd())
+    assert environment.read_commit() == (commit, True)
+
+
+def test_without_a_tree_nothing_is_known(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert environment.read_commit() == (None, None)
+    git("init", "--quiet", folder=in_tmp_path)
+    assert environment.read_commit() == (None, None)
+    make_tree(in_tmp_path)
+    monkeypatch.setenv("PATH", "")
+    assert environment.read_commit() == (None, None)
+
+
+def test_a_repository_without_files_has_a_commit_alone(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = make_tree(in_tmp_path)
+    monkeypatch.chdir(in_tmp_path / ".git")
+    assert environment.read_commit() == (commit, None)
+
+
+def test_no_hook_or_monitor_of_a_tree_is_run(in_tmp_path: Path) -> None:
+    commit = make_tree(in_tmp_path)
+    program = in_tmp_path / "planted"
+    program.write_text(f"#!/bin/sh\ntouch {in_tmp_path}/ran\n", encoding="utf-8")
+    program.chmod(0o755)
+    git("config", "core.fsmonitor", str(program), folder=in_tmp_path)
+    (in_tmp_path / ".git" / "hooks" / "post-index-change").symlink_to(program)
+    (in_tmp_path / "a.txt").write_text("two\n", encoding="utf-8")
+    assert environment.read_commit() == (commit, True)
+    assert not (in_tmp_path / "ran").exists()

@@ -1,1 +1,0 @@
-"""How a measuring process is started, followed and ended."""
