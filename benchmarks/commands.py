@@ -28,7 +28,7 @@ COMMANDS = {
     "show": ["show", "mnist_mlp"],
     "devices": ["devices"],
     "compare": ["compare", "--sweep", "@last"],
-    "report": ["report", "--sweep", "@last", "--force"],
+    "report": ["report", "--sweep", "@last"],
     "import": ["import", "run.jsonl", "--store", "other"],
     "ui": ["ui"],
 }

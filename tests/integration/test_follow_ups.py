@@ -48,7 +48,7 @@ SESSION = (
     (0, "runs", "@last", *STORE),
     (0, "compare", "--all", *STORE),
     (0, "compare", "--sweep", "@last", *STORE),
-    (0, "report", "--sweep", "@last", "--force", *STORE),
+    (0, "report", "--sweep", "@last", *STORE),
     (0, "recover", *STORE),
     (0, "list"),
     (0, "ui", *STORE),

@@ -267,7 +267,7 @@ def test_the_command_says_what_became_of_the_runs(store: Store, tfbench: Cli) ->
     assert "1 of 2 runs could not be brought into MLflow" in done.stderr
 
 
-def test_an_export_is_the_journal_and_overwrites_nothing_unless_told_to(
+def test_an_export_is_the_journal_and_overwrites_nothing(
     store: Store, in_tmp_path: Path, tmp_path: Path, tfbench: Cli
 ) -> None:
     path, file = write_journal(store, RESULTS[0]), Path("run.jsonl")
@@ -276,8 +276,9 @@ def test_an_export_is_the_journal_and_overwrites_nothing_unless_told_to(
     file.write_text("precious")
     rejected = tfbench("export", "@last", "-o", str(file), *root)
     assert (rejected.exit_code, file.read_text()) == (2, "precious")
-    assert f"{file}: is there already. Use --force" in rejected.stderr
-    assert tfbench("export", "@last", "-o", str(file), "--force", *root).exit_code == 0
+    assert f"{file}: is there already." in rejected.stderr
+    file.unlink()
+    assert tfbench("export", "@last", "-o", str(file), *root).exit_code == 0
     assert file.read_text() == path.read_text()
     nowhere = tfbench("export", "@last", "-o", str(tmp_path / "none" / "run.jsonl"), *root)
     assert nowhere.exit_code == 2

@@ -130,7 +130,6 @@ def _open_store(context: click.Context, option: click.Parameter, root: Path) -> 
     return Store(root)
 
 
-backend_option = click.option("--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]")
 set_option = click.option(
     "--set",
     "overrides",
@@ -163,7 +162,7 @@ format_option = click.option(
     help="json: one document.",
 )
 measuring_options = stack(
-    backend_option,
+    click.option("--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]"),
     click.option(
         "--data", type=click.Choice(["real", "synthetic"]), help="synthetic: made from the seed, of the same shapes."
     ),

@@ -140,21 +140,16 @@ def echo_sections(sections: "Iterable[Section]", width: int | None = None, *, er
     echo_lines(text(sections, width or text_width()), err=err)
 
 
-def require_free(path: Path, *, force: bool, what: str = "-o for another file") -> None:
-    """Rejects to write over a file that is there, unless that was asked for or it is a pipe or a device.
-
-    Args:
-        path: Where something is to be written.
-        force: Whether the user allows it.
-        what: To use instead, for the message.
+def require_free(path: Path) -> None:
+    """Rejects to write over a file that is there, unless it is a pipe or a device.
 
     Raises:
         OutputError: There is such a file, or a folder.
     """
     if path.is_dir():
         raise OutputError(f"{path}: is a folder. Name a file.")
-    if path.exists() and not (force or is_stream(path)):
-        raise OutputError(f"{path}: is there already. Use --force to overwrite it, or {what}.")
+    if path.exists() and not is_stream(path):
+        raise OutputError(f"{path}: is there already. Name another file, or remove this one first.")
 
 
 def exit_code(*, has_failed: bool, was_interrupted: bool) -> ExitCode:

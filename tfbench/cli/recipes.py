@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tfbench.cli._options import FILE, allow_code_option, backend_option, format_option, set_option
+from tfbench.cli._options import FILE, allow_code_option, format_option, set_option
 from tfbench.cli._output import echo_json, echo_lines, echo_sections, is_stdout, require_free, write_to
 from tfbench.errors import ExitCode, RecipeError, TfbenchError
 from tfbench.wording import shorten, shorten_lines
@@ -79,8 +79,7 @@ def _read_title(path: Path) -> str:
     default="mnist",
     help="A data set of `tfbench list`, or a function of your own, my_package.data:load_splits.",
 )
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-def init_command(file: Path, model: str, dataset: str, force: bool) -> None:
+def init_command(file: Path, model: str, dataset: str) -> None:
     """Write a recipe of your own to begin with, its keys below what they mean.
 
     What you must choose is set; what you may choose stands as a comment, with its default. The recipe is checked as
@@ -101,7 +100,7 @@ def init_command(file: Path, model: str, dataset: str, force: bool) -> None:
     if not is_stdout(file):
         if file.suffix != ".toml":
             raise click.UsageError(f"{file}: a recipe's name ends in .toml.")
-        require_free(file, force=force, what="another name")
+        require_free(file)
     if model.endswith(".keras"):
         if not os.path.isfile(model):  # noqa: PTH113 - never raises
             raise RecipeError(f"--model {model}: no such file. model.save(...) writes one.")
@@ -120,31 +119,26 @@ def init_command(file: Path, model: str, dataset: str, force: bool) -> None:
 
 @click.command("validate", short_help="Check recipes without running them.")
 @click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...")
-@backend_option
 @set_option
 @allow_code_option
 @format_option
 def validate_command(
     recipes: tuple[str, ...],
-    backend: str | None,
     overrides: dict[str, Any],
     allows_code: bool,
     output_format: str,
 ) -> ExitCode:
     """Check recipes, and every configuration of their sweeps, without running them.
 
-    All files are checked and all problems named, with --backend what a backend lacks for one. Exit code 2 if there is
-    any.
+    All files are checked and all problems named. Exit code 2 if there is any.
 
     \b
     tfbench validate mnist_mlp
     tfbench validate recipes/*.toml
     tfbench validate mine.toml --set training.global_batch_size=1024
     tfbench validate mine.toml --allow-code
-    tfbench validate recipes/*.toml --backend jax
+    tfbench validate recipes/*.toml --set training.backend=jax
     """
-    if backend:
-        overrides |= {"training.backend": backend}
     problems = {recipe: _find_problems(recipe, overrides, allows_code=allows_code) for recipe in recipes}
     if output_format == "json":
         found = [{"name": name, "ok": not listed, "problems": listed} for name, listed in problems.items()]

@@ -28,11 +28,9 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
     metavar="FILE",
     help="- is stdout. An older report is overwritten, no other file.",
 )
-@click.option("--force", is_flag=True, help="Overwrite the file, whatever it is.")
 @click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write PNG files, too.")
 def report_command(
     output: Path,
-    force: bool,
     plots: Path | None,
     store: "Store",
     **selection: Any,
@@ -56,7 +54,8 @@ def report_command(
     from tfbench.sweeps.report_contents import gather_contents
     from tfbench.wording import count
 
-    require_free(output, force=force or _is_report(output))
+    if not _is_report(output):
+        require_free(output)
     compared = read_comparison(store, **selection)
     comparison = compared.comparison
     with waiting("drawing the report"):

@@ -140,9 +140,8 @@ def diff_command(first: str, second: str, store: "Store", output_format: str) ->
 @click.command("export", short_help="Write a run to a file for `tfbench import`.")
 @click.argument("run")
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="[default: ID.jsonl; - is stdout]")
-@click.option("--force", is_flag=True, help="Overwrite the file.")
 @store_option
-def export_command(run: str, output: Path | None, force: bool, store: "Store") -> None:
+def export_command(run: str, output: Path | None, store: "Store") -> None:
     """Write a run to a file that `tfbench import` reads, here or on another machine.
 
     RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. The file is the run's journal:
@@ -163,7 +162,7 @@ def export_command(run: str, output: Path | None, force: bool, store: "Store") -
         click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
     data = json_lines.whole_lines(store.journal_path(run_id).read_bytes())
     target = output or Path(f"{run_id}.jsonl")
-    require_free(target, force=force)
+    require_free(target)
     write_to(target, data)
     if not is_stdout(target):
         echo_lines([f"{target}: run {run_id}, {len(records)} records."])

@@ -38,7 +38,6 @@ _cluster_options = stack(
     click.option(
         "--plan", "plan_path", type=FILE, metavar="FILE", help="Write the plan for a scheduler, and measure nothing."
     ),
-    click.option("--force", "replaces", is_flag=True, help="Overwrite the file of --plan."),
     click.option("--task", type=int, metavar="N", help="Make task N of the plan in --plan FILE, here."),
 )
 
@@ -62,7 +61,6 @@ def sweep_command(
     dry_run: bool,
     ray: str | None,
     plan_path: Path | None,
-    replaces: bool,
     task: int | None,
     measuring: Measuring,
     **planning: Any,
@@ -105,8 +103,6 @@ def sweep_command(
 
     if ray and plan_path:
         raise click.UsageError("--ray and --plan: each is another way to make a sweep. Leave one out.")
-    if replaces and (task is not None or not plan_path):
-        raise click.UsageError("--force goes with --plan, where a plan is written.")
     if task is not None:
         if recipe or not plan_path:
             raise click.UsageError("--task makes a task of a plan: tfbench sweep --plan FILE --task N --store DIR")
@@ -134,7 +130,7 @@ def sweep_command(
     plan = make_plan(request, measuring, **planning)
     planned = new_sweep(measuring.store, plan)
     if plan_path and not dry_run:
-        return _write_plan(planned, plan_path, measuring, replaces=replaces)
+        return _write_plan(planned, plan_path, measuring)
     return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
 
 
@@ -184,13 +180,13 @@ def crossover_command(
     return make_sweep(new_sweep(measuring.store, plan), measuring, dry_run=dry_run, is_crossover=True)
 
 
-def _write_plan(planned: "Planned", path: Path, measuring: Measuring, *, replaces: bool) -> "ExitCode":
+def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> "ExitCode":
     """Writes a plan's file, and begins the sweep's record; nothing is measured."""
     from tfbench.errors import ExitCode
     from tfbench.sweeps.tasks import list_tasks, write_plan_file
 
     plan, store = planned.plan, measuring.store
-    require_free(path, force=replaces, what="another file for --plan")
+    require_free(path)
     write_plan_file(plan, path)
     with planned.log:
         tasks = list_tasks(plan)

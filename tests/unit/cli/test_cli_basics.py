@@ -134,6 +134,9 @@ def test_devices_says_why_a_gpu_is_not_seen(tfbench: Cli, child: Child, monkeypa
     assert re.search("gpu +none\n +TensorFlow +2.21.0, built without CUDA\n", done.stdout)
     assert "\nWarning: an NVIDIA GPU is in" in done.stdout
     assert "driver is not loaded" in json.loads(tfbench("devices", "--format", "json").stdout)["problem"]
+    child(None)
+    done = tfbench("devices")
+    assert (done.exit_code, "devices: no answer within 120 s" in done.stderr) == (2, True)
 
 
 def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
@@ -198,25 +201,3 @@ def test_a_reader_that_has_seen_enough_is_no_error(arguments: tuple[str, ...], i
     done = subprocess.run([sys.executable, "-m", "tfbench", *arguments], stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")  # as a shell has it of others
-
-
-def test_an_error_of_another_file_keeps_its_traceback(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(files, "list_recipes", fail)
-    with pytest.raises(OSError, match="Input/output"):
-        tfbench("list")
-
-
-def test_the_list_of_commands_says_each_in_a_whole_sentence(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = tfbench("--help").stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    assert len(lines) > 15
-    assert [line for line in lines if "..." in line or len(line) > 80] == []
-
-
-def test_devices_says_when_tensorflow_does_not_answer(tfbench: Cli, child: Child) -> None:
-    child(None)
-    done = tfbench("devices")
-    assert (done.exit_code, "devices: no answer within 120 s" in done.stderr) == (2, True)

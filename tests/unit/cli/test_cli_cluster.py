@@ -41,12 +41,6 @@ def test_a_plan_is_written_and_nothing_is_measured(tfbench: Cli, in_tmp_path: Pa
     assert (document["plan"], document["num_tasks"]) == ("other.json", 2)
 
 
-def test_a_plan_takes_the_place_of_a_file_when_asked(tfbench: Cli, in_tmp_path: Path) -> None:
-    Path("plan.json").write_text("precious")
-    assert tfbench(*SWEEP, "--plan", "plan.json", "--force").exit_code == 0
-    assert json.loads(Path("plan.json").read_text())["plan"]
-
-
 def test_a_task_is_made_by_its_command(tfbench: Cli, planned: str, fake: Callable[..., PlantedRuns]) -> None:
     runs = fake()
     done = tfbench("sweep", "--plan", "plan.json", "--task", "1", "--store", "mine", "--format", "json")

@@ -41,8 +41,7 @@ def test_what_may_be_chosen_stands_as_a_comment_below_its_meaning(tfbench: Cli, 
 def test_a_file_of_a_network_is_named_from_the_recipe(tfbench: Cli, in_tmp_path: Path) -> None:
     Path("net.keras").touch()
     Path("recipes").mkdir()
-    for options in ((), ("--force",)):
-        assert tfbench("init", "recipes/own.toml", "--model", "net.keras", *options).exit_code == 0
+    assert tfbench("init", "recipes/own.toml", "--model", "net.keras").exit_code == 0
     assert load_recipe(Path("recipes/own.toml")).model.options["file"] == str(in_tmp_path / "net.keras")
 
 

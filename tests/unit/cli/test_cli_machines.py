@@ -11,7 +11,7 @@ import pytest
 import tfbench as from_python
 from builders import build_environment
 from journals import write_journal
-from sweeps import TWO_SETUPS, build_plan, build_planned_result, write_sweep
+from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.records.machine import Gpu
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import PlannedRunResult, Setup, list_planned_runs
@@ -67,13 +67,6 @@ def test_json_and_python_have_the_same(tfbench: Cli, store: Store) -> None:
     assert not any("Cheapest" in text for text in from_python.compare(store="mlruns").verdict)
 
 
-def test_the_report_has_a_section_of_machines(tfbench: Cli, store: Store) -> None:
-    done = tfbench("report", "--all", "-o", "report.html")
-    assert done.exit_code == 0, done.stderr
-    text = Path("report.html").read_text()
-    assert "<h2>Machines</h2>" in text and "0.36 USD" in text
-
-
 def test_a_sweep_whose_setups_name_machines_compares_these(tfbench: Cli, settings: Path) -> None:
     setups = tuple(Setup(strategy="default", devices=("cpu:0",), machine=host) for host in SPEEDS)
     store, plan = Store(Path("mlruns")), build_plan(setups=setups, num_rounds=3)
@@ -90,10 +83,3 @@ def test_a_sweep_whose_setups_name_machines_compares_these(tfbench: Cli, setting
     assert small["speedup"]["judgement"] == "slower" and not small["speedup"]["is_paired"]
     assert document["verdict"][0].startswith("Fastest machine: big by default cpu:0 at both batch sizes")
     assert any("keras" in warning for warning in document["machines"]["warnings"])
-
-
-def test_a_sweep_of_one_machine_says_nothing_of_machines(tfbench: Cli, settings: Path) -> None:
-    store = Store(Path("mlruns"))
-    write_sweep(store, build_plan(), lambda planned: 1000.0 * (1 + planned.setup) + planned.round_number)
-    done = tfbench("compare", "--sweep", "abc")
-    assert done.exit_code == 0 and "achine" not in done.stdout

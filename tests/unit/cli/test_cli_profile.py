@@ -93,12 +93,6 @@ def test_options_reach_the_measuring_process(tfbench: Cli, profiles: Profiles) -
     assert [request.profile for request in profiles.requests[1:]] == [ProfileRequest(kind="step", seconds=20.0)]
 
 
-def test_the_text_names_the_bottleneck_and_then_the_operations(tfbench: Cli, profiles: Profiles) -> None:
-    first, _, rest = profile(tfbench, "--trace").stdout.partition("TensorFlow's own trace of a few steps")
-    assert "phases and layers of the step; about 20 s of rounds" in first and "Bottleneck: " in first
-    assert profiles.requests[1].run_id in first and "Operations of 5 traced steps" in rest
-
-
 def test_json_is_one_document_with_null_for_what_was_not_asked_for(tfbench: Cli, profiles: Profiles) -> None:
     done = profile(tfbench, "--trace", "--format", "json")
     document = json.loads(done.stdout)

@@ -147,12 +147,6 @@ def test_one_run_has_the_status_that_it_has_in_the_list(tfbench: Cli, store: Sto
         assert json.loads(tfbench("runs", run_id, "--format", "json").stdout)["status"] == status
 
 
-def test_a_run_that_failed_before_its_model_was_built_has_a_head(tfbench: Cli, store: Store) -> None:
-    without = ("ready", "spans", "epoch", "finished", "exit")
-    write_run(store, 13, created=OLD, tags={}, without=without)
-    assert tfbench("runs", "dddd").stdout.splitlines()[1].startswith("d" * 32)
-
-
 def test_the_id_of_several_runs_shows_them_side_by_side(tfbench: Cli, store: Store) -> None:
     sweep_id = build_plan().sweep_id
     for token, ids in ((sweep_id, []), ("fade", ["2" * 32])):

@@ -66,11 +66,6 @@ def test_show_gives_the_layers_and_the_recipe_as_json(tfbench: Cli, asked: list[
     assert shown["recipe"]["training"]["validation_batch_size"] is None
 
 
-def test_the_recipe_itself_is_printed_without_building_its_network(tfbench: Cli, asked: list[Any]) -> None:
-    assert tfbench("show", "mnist_mlp", "--toml").stdout.startswith("[recipe]\n")
-    assert asked == []
-
-
 def test_a_recipe_is_printed_with_the_addresses_that_it_has(tfbench: Cli) -> None:
     source = "https://example.org/p?key=value, http://me:word@host/x \x9b\u202e"
     shown = tfbench("show", "mnist_mlp", "--set", f"recipe.source={json.dumps(source)}", "--toml").stdout

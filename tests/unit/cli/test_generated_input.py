@@ -27,19 +27,9 @@ from tfbench.runs import process
 from tfbench.runs.requests import new_request
 from tfbench.schema import read_json
 from tfbench.store.store import Store
-from tfbench.sweeps.arguments import parse_setup, parse_variation
-from tfbench.sweeps.plan import check_configurations, new_plan
 from tfbench.wording import LONGEST_LINE
 
 SHIPPED = {path.stem: tomllib.loads(path.read_text()) for path in sorted(files.shipped_folder().glob("*.toml"))}
-KEYS = (
-    "model.hidden_units",
-    "training.global_batch_size",
-    "training.optimizer",
-    "dataset.name",
-    "model.name",
-    "threads",
-)
 
 
 def paths_in(value: Any, steps: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -94,24 +84,6 @@ def test_a_recipe_is_rejected_in_words_or_reads_back_as_the_same(tmp_path: Path,
         request = new_request(recipe, name=None, data_dir=None, allows_code=True)
         record = json.dumps(request_fields(request), allow_nan=False)
         assert read_request(read_json(record.encode())) == dataclasses.replace(request, overrides=[])
-
-
-@given(
-    key=st.sampled_from(KEYS) | texts,
-    listed=texts | st.lists(values, max_size=3).map(lambda some: ",".join(map(inline_toml, some))),
-    setup=texts
-    | st.sampled_from(["default cpu:0", "mirrored cpu:0,cpu:1", "one_device gpu:0", "mirrored " + "cpu:0," * 900]),
-)
-def test_what_a_sweep_varies_is_rejected_in_words_or_planned(key: str, listed: str, setup: str) -> None:
-    recipe = files.load_recipe(files.find_recipe("mnist_mlp"))
-    request = new_request(recipe, name=None, data_dir=None)
-    with counted("--vary and --setup"):
-        try:
-            check_configurations(
-                new_plan(request, [parse_setup(setup)], num_rounds=1, variations=[parse_variation(f"{key}={listed}")])
-            )
-        except TfbenchError as error:
-            check_message(error)
 
 
 def parameters() -> dict[str, list[click.Parameter]]:

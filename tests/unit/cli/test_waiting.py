@@ -33,10 +33,3 @@ def test_what_is_said_meanwhile_takes_the_place_of_the_spinner(monkeypatch: pyte
         shown = screen.getvalue()
         assert shown.endswith("\x1b[2Kthe server does not answer yet\n")
     assert "asking" not in screen.getvalue().removeprefix(shown)
-
-
-def test_nothing_is_shown_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with waiting("asking someone"):
-        pass
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")

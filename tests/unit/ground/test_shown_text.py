@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 import pytest
-from rich.console import Console
 
 from builders import build_environment, build_recipe, build_request
 from journals import build_sized_result, write_journal
@@ -25,11 +24,7 @@ from tfbench.cli._output import CleanStream
 from tfbench.errors import TrackingError
 from tfbench.records.machine import Environment
 from tfbench.records.run import RunExit, RunResult
-from tfbench.records.sweep import Variation, list_planned_runs
-from tfbench.report.profile.console import ProfileConsole
-from tfbench.report.run.brief_console import BriefConsole
-from tfbench.report.run.console import RunConsole
-from tfbench.report.sweep.console import SweepConsole
+from tfbench.records.sweep import Variation
 from tfbench.store.store import Store
 from tfbench.sweeps import report_contents
 from tfbench.tracking import fields
@@ -185,6 +180,8 @@ def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
         ("compare", f"{0:032x}", f"{1:032x}"),
         *(("compare", "--sweep", "@last", "--format", form) for form in ("text", "csv", "markdown", "json")),
         ("diff", f"{0:032x}", f"{1:032x}"),
+        ("runs",),
+        ("runs", f"{0:032x}"),
         ("report", "--sweep", "@last", "-o", "/dev/stdout"),
         ("report", f"{0:032x}", f"{1:032x}", "-o", "-"),
         ("export", EVIL),
@@ -223,38 +220,6 @@ def test_titles_and_reasons_keep_to_their_lines(tfbench: Cli, evil_store: Store)
     done = tfbench("compare", "--sweep", "@last", "--format", "markdown")
     table = [line for line in done.stdout.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {len(re.findall(r"\|", table[1]))}
-
-
-def test_no_console_shows_what_a_terminal_obeys() -> None:
-    result = dataclasses.replace(build_evil_result(0), exit=RunExit(status="FAILED", reason=EVIL))
-    summary = summarize_run(result)
-    file = io.StringIO()
-
-    def console() -> Console:  # one for each, since early versions of rich allow one live display a console
-        return Console(file=file, width=120, force_terminal=True, color_system=None)
-
-    plan = build_plan(variations=(Variation(key="model.name", values=(f"mlp{EVIL}", "other")),))
-    live = SweepConsole(plan, console=console())
-    live.begin(list_planned_runs(plan)[0], 0, 10.0)
-    consoles = [
-        RunConsole(quiet_stdout=False, console=console()),
-        BriefConsole(EVIL, set(), quiet_stdout=False, console=console()),
-    ]
-    for shown in (*consoles, ProfileConsole(quiet_stdout=False, console=console()), live):
-        shown._is_live = True
-        shown.stage(f"{EVIL} [/nothing]")
-        shown.stage(f"again {EVIL}")
-        shown._is_live = False
-        shown.ready(result)
-        shown.warning(f"{EVIL} http://u:p@h")
-        shown.finish(result, summary, None, EVIL, [EVIL])
-        shown.close()
-    live.stop()
-    # What rich itself draws with: moves of the cursor and the clearing of lines.
-    written = re.sub(r"\x1b\[(\?25[lh]|\d*[AKGHJ]|2K)|\r", "", file.getvalue())
-    assert "owned" in written
-    assert not OBEYED.search(written)
-    assert "u:p@" not in written
 
 
 def test_a_title_is_no_link_in_mlflow_s_description() -> None:
