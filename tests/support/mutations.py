@@ -1,4 +1,4 @@
-"""What can become of a file of JSON lines: torn, garbled, lines lost and swapped, fields of other types."""
+"""What can become of a file of JSON lines: garbled, fields of other types."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -32,12 +32,6 @@ def paths_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 @st.composite
-def _torn(draw: st.DrawFn) -> Mutation:
-    size = draw(_numbers)
-    return lambda lines: b"".join(lines)[: -1 - size % len(b"".join(lines))].splitlines(keepends=True)
-
-
-@st.composite
 def _flipped(draw: st.DrawFn) -> Mutation:
     place, bits = draw(_numbers), draw(st.integers(1, 255))
 
@@ -47,33 +41,6 @@ def _flipped(draw: st.DrawFn) -> Mutation:
         return bytes(data).splitlines(keepends=True)
 
     return flip
-
-
-@st.composite
-def _of_lines(draw: st.DrawFn) -> Mutation:
-    """Deletes, doubles, swaps, glues, garbles or adds lines."""
-    first, second = draw(_numbers), draw(_numbers)
-    garbage = draw(st.binary(max_size=40) | json_literals.map(str.encode)).replace(b"\n", b"") + b"\n"
-    what = draw(st.sampled_from(("delete", "double", "swap", "glue", "replace", "insert")))
-
-    def change(lines: list[bytes]) -> list[bytes]:
-        lines, i, j = list(lines), first % len(lines), second % len(lines)
-        match what:
-            case "delete":
-                del lines[i]
-            case "double":
-                lines.insert(j, lines[i])
-            case "swap":
-                lines[i], lines[j] = lines[j], lines[i]
-            case "glue":
-                lines[i] = lines[i][: -1 - second % len(lines[i])]
-            case "replace":
-                lines[i] = garbage
-            case "insert":
-                lines.insert(i, garbage)
-        return lines
-
-    return change
 
 
 @st.composite
@@ -109,4 +76,4 @@ def _of_a_field(draw: st.DrawFn) -> Mutation:
     return change
 
 
-mutations = st.lists(st.one_of(_of_a_field(), _of_a_field(), _of_lines(), _torn(), _flipped()), min_size=1, max_size=3)
+mutations = st.lists(st.one_of(_of_a_field(), _of_a_field(), _flipped()), min_size=1, max_size=3)

@@ -72,11 +72,13 @@ class SweepLog:
             with replacing(self._path, synced=True) as part:
                 part.write_text(json.dumps(to_plain(record), separators=(",", ":")), encoding="utf-8")
         except OSError as error:
-            again = command_line("sweep", "--resume", self.plan.sweep_id, store=store_of(self._path))
-            raise TrackingError(
-                f"{self._path}: cannot be written: {error.strerror}. What was measured is kept; once that is mended, "
-                f"`{again}` makes the runs that are missing."
-            ) from error
+            message = f"{self._path}: cannot be written: {error.strerror}."
+            if self._path.exists():
+                again = command_line("sweep", "--resume", self.plan.sweep_id, store=store_of(self._path))
+                message += (
+                    f" What was measured is kept; once that is mended, `{again}` makes the runs that are missing."
+                )
+            raise TrackingError(message) from error
 
 
 @contextlib.contextmanager
@@ -214,7 +216,7 @@ def _path(store: Store, sweep_id: str) -> Path:
 
 def _read(path: Path) -> _Record:
     try:
-        return build(_Record, read_json(read_at_once(path)), "")
+        return build(_Record, read_json(read_at_once(path)), "record")
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}.") from error
     except (RecipeError, ValueError) as error:
