@@ -1,6 +1,5 @@
 """Operations of a trace: read from TensorFlow's own format, and their time shared among parts."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,13 +124,6 @@ def test_copies_to_the_host_and_waits_for_a_gpu_are_found(tmp_path: Path) -> Non
         ("cuStreamSynchronize", 400),
     ]
     assert read_trace(write_trace(tmp_path, with_gpu=False)).waits == []
-
-
-def test_a_missing_reader_of_the_format_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_trace(tmp_path, with_gpu=False)
-    monkeypatch.setitem(sys.modules, "tensorflow.tsl.profiler.protobuf", None)
-    with pytest.raises(MeasurementError, match=r"this version of TensorFlow cannot read its own traces: .+"):
-        read_trace(path)
 
 
 def test_a_trace_of_a_product_has_it_and_can_be_kept(tmp_path: Path) -> None:
