@@ -115,7 +115,7 @@ def show_compared(
 
 
 def _show_text(comparisons: "Sequence[Comparison]") -> None:
-    from tfbench.report.sweep.sweep import result_lines
+    from tfbench.report.comparison.sweep import result_lines
 
     width = terminal_width()
     for comparison in comparisons:
@@ -126,7 +126,7 @@ def _show_text(comparisons: "Sequence[Comparison]") -> None:
 
 def _show_markdown(comparisons: "Sequence[Comparison]") -> None:
     from tfbench.analysis.comparison.verdict import find_verdict
-    from tfbench.report.comparison.sections import comparison_sections
+    from tfbench.report.comparison.comparison import comparison_sections
     from tfbench.report.table import markdown
     from tfbench.wording import markdown_text
 

@@ -15,7 +15,7 @@ from tfbench.cli.compare import read_comparison, selection_options
 
 if TYPE_CHECKING:
     from tfbench.analysis.comparison.comparison import Comparison
-    from tfbench.report.html.report import ReportContents
+    from tfbench.report.html_report import ReportContents
     from tfbench.store.store import Store
     from tfbench.tracking.tracker import Tracker
 
@@ -63,7 +63,7 @@ def command(
 
     from tfbench.errors import OutputError
     from tfbench.report.figures import write_plots
-    from tfbench.report.html.report import render_report
+    from tfbench.report.html_report import render_report
     from tfbench.sweeps.report_contents import gather_contents
     from tfbench.wording import count
 
@@ -111,7 +111,7 @@ def _begin_tracking(
 
 
 def _is_report(path: Path) -> bool:
-    from tfbench.report.html.report import GENERATOR
+    from tfbench.report.html_report import GENERATOR
 
     with contextlib.suppress(OSError):
         if path.is_file():

@@ -7,7 +7,7 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_setups
 from tfbench.records.sweep import SweepPlan, describe_setting, format_value
-from tfbench.report.comparison.layout import lay_out
+from tfbench.report.comparison.plots import lay_out
 from tfbench.tracking.tracker import Curve
 
 Point = tuple[float, Entry]

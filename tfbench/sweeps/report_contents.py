@@ -16,10 +16,9 @@ from tfbench.recipe.toml_text import format_toml
 from tfbench.records.journal import read_run, read_start
 from tfbench.records.run import RunResult
 from tfbench.records.sweep import SweepPlan, describe_setting
-from tfbench.report.comparison.layout import corner_rows
-from tfbench.report.comparison.plots import comparison_plots
-from tfbench.report.html.report import ReportContents
-from tfbench.report.run.curve_plots import curve_plots
+from tfbench.report.comparison.plots import comparison_plots, corner_rows
+from tfbench.report.html_report import ReportContents
+from tfbench.report.run.plots import curve_plots
 from tfbench.schema import to_plain
 from tfbench.store.store import Store
 from tfbench.wording import command_line

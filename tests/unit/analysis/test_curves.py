@@ -5,7 +5,7 @@ import pytest
 from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
 from tfbench.analysis.run.curves import MAX_POINTS, RunCurves, find_curves
 from tfbench.records.run import ResumePoint
-from tfbench.report.run.curve_plots import curve_plots
+from tfbench.report.run.plots import curve_plots
 
 
 def curves_of(**fields: Any) -> RunCurves:

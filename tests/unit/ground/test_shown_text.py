@@ -26,10 +26,8 @@ from tfbench.errors import TrackingError
 from tfbench.records.machine import Environment
 from tfbench.records.run import RunExit, RunResult
 from tfbench.records.sweep import Variation, list_planned_runs
-from tfbench.report.profile.console import ProfileConsole
-from tfbench.report.run.brief_console import BriefConsole
 from tfbench.report.run.console import RunConsole
-from tfbench.report.sweep.console import SweepConsole
+from tfbench.report.run.series_console import SeriesConsole, SweepConsole
 from tfbench.store.store import Store
 from tfbench.sweeps import report_contents
 from tfbench.tracking import fields
@@ -238,9 +236,9 @@ def test_no_console_shows_what_a_terminal_obeys() -> None:
     live.begin(list_planned_runs(plan)[0], 0, 10.0)
     consoles = [
         RunConsole(quiet_stdout=False, console=console()),
-        BriefConsole(EVIL, set(), quiet_stdout=False, console=console()),
+        SeriesConsole(EVIL, set(), quiet_stdout=False, console=console()),
     ]
-    for shown in (*consoles, ProfileConsole(quiet_stdout=False, console=console()), live):
+    for shown in (*consoles, live):
         shown._is_live = True
         shown.stage(f"{EVIL} [/nothing]")
         shown.stage(f"again {EVIL}")

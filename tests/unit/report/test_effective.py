@@ -10,7 +10,7 @@ from tfbench.analysis.run.effective import EffectiveValue, list_effective
 from tfbench.errors import MeasurementError
 from tfbench.records.placement import ThreadPools
 from tfbench.records.run import RunResult
-from tfbench.report.run.effective import effective_section
+from tfbench.report.run.sections import effective_section
 from tfbench.report.table import text
 
 

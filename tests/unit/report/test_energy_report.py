@@ -56,7 +56,7 @@ def sources(result: RunResult) -> str:
 
 
 def run_text(result: RunResult, *, is_full: bool = True) -> str:
-    return shown(text_of(run_sections(result, summarize_run(result), None, "j", is_full=is_full), 120))
+    return shown(text_of(run_sections(result, summarize_run(result), is_full=is_full), 120))
 
 
 def test_the_figures_are_shown_with_what_they_are_of() -> None:

@@ -22,7 +22,7 @@ def describe(request: RunRequest, metrics: dict[str, float | None]) -> Any:
 
 
 def shown(request: RunRequest, metrics: dict[str, float | None]) -> str:
-    return "\n".join(text(run_sections(build_result(request=request), Summary(metrics=metrics), None, "j"), 300))
+    return "\n".join(text(run_sections(build_result(request=request), Summary(metrics=metrics)), 300))
 
 
 def test_both_speeds_are_shown_and_what_lies_between_them() -> None:

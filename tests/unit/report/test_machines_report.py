@@ -12,8 +12,8 @@ from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.machine import Gpu
 from tfbench.records.settings import MachineSettings
 from tfbench.report.comparison.comparison import comparison_document, comparison_records
+from tfbench.report.comparison.sweep import result_lines
 from tfbench.report.formats import format_si
-from tfbench.report.sweep.sweep import result_lines
 
 BATCH = "training.global_batch_size"
 GPU = Gpu(name="Example GPU", memory_bytes=80 * 2**30, driver="535.1", power_limit_watts=400.0)

@@ -31,11 +31,14 @@ from tfbench.records.profile import (
     TracedCall,
 )
 from tfbench.records.run import RunResult, Summary
-from tfbench.report.profile.operations import operation_section
-from tfbench.report.profile.plot import MAX_LAYERS, profile_plot
-from tfbench.report.profile.profiles import add_warnings, show_profile
-from tfbench.report.profile.sections import NUM_LAYERS, list_rows
-from tfbench.report.profile.sentences import describe_bottleneck, next_command, profile_warnings
+from tfbench.report.profile.sections import NUM_LAYERS, list_rows, operation_section
+from tfbench.report.profile.sentences import (
+    describe_bottleneck,
+    next_command,
+    profile_warnings,
+    show_profile,
+)
+from tfbench.report.run.plots import MAX_LAYERS, profile_plot
 from tfbench.report.run.run_document import run_document
 from tfbench.report.table import text
 
@@ -245,7 +248,7 @@ def test_the_table_says_what_limits_a_layer(fields: dict[str, Any], words: str) 
     ],
 )
 def test_sums_that_are_far_off_are_a_warning(profile: Profile, beginnings: list[str]) -> None:
-    warnings = profile_warnings(summarize(build_profiled(profile)))
+    warnings = profile_warnings(build_profiled(profile))
     assert [text[: len(start)] for text, start in zip(warnings, beginnings, strict=True)] == beginnings
 
 
@@ -253,17 +256,16 @@ def test_parts_that_do_not_add_up_to_their_phases_are_one_warning() -> None:
     # 0.8 ms more than in the first function: 0.4 in the mean of the two, and as much less in which nothing runs.
     longer = {name: build_call(name, **{"forward/0": 1.2}) for name in ("backward", "update")}
     one = dataclasses.replace(build_round(), traced=build_round().traced | longer)
-    (text,) = profile_warnings(summarize(build_profiled(build_profile(rounds=(one,)))))
+    (text,) = profile_warnings(build_profiled(build_profile(rounds=(one,))))
     assert text.endswith("the trace explains 1.2 of 1 ms of forward, 2.6 of 3 ms of backward.")
 
 
 def test_warnings_of_the_machine_come_first_and_a_training_has_none_of_a_profile() -> None:
     busy = Summary(metrics={}, warnings=("the machine was busy",))
     result = build_profiled(build_profile(rounds=(build_round(full=10.0),)))
-    first, second = add_warnings(result, busy).warnings
+    first, second = run_document(result, busy, None)["warnings"]
     assert (first, second.partition(" add")[0]) == ("the machine was busy", "the phases")
-    trained = build_result()
-    assert (add_warnings(trained, busy), show_profile(trained)) == (busy, [])
+    assert (profile_warnings(build_result()), show_profile(build_result())) == ([], [])
 
 
 def build_operations(*names_and_kinds: tuple[str, str], **fields: Any) -> Profile:
