@@ -84,7 +84,7 @@ def window(folder: Path) -> Iterator[Browser]:
 def test_every_plot_is_shown_and_nothing_is_fetched(window: Browser, folder: Path) -> None:
     window.open((folder / "report.html").as_uri())
     widths = "return [...document.querySelectorAll('figure img')].map(plot => plot.getBoundingClientRect().width)"
-    assert wait_for(lambda: window.run(widths), "the plots") == [800] * 5
+    assert wait_for(lambda: window.run(widths), "the plots") == [800] * 4
     fetched = window.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
     assert [name for name in fetched if not name.startswith("data:")] == []
     assert window.run(FIND_TOO_WIDE) == []

@@ -1,4 +1,4 @@
-"""Where a step's time goes, as sections: phases, layers, what limits them, an epoch, published times."""
+"""Where a step's time goes, as sections: phases, layers with what limits them, an epoch, published times."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.recipe.sections import Reference
 from tfbench.records.profile import PHASES, Profile, ProfiledOperation
 from tfbench.records.run import RunResult
-from tfbench.report.comparison.references import format_figure, name_reference
+from tfbench.report.comparison.references import name_reference
 from tfbench.report.formats import format_si, format_time
 from tfbench.report.table import Column, Section, Table, facts
 from tfbench.schema import to_plain
@@ -22,7 +22,7 @@ Row = dict[str, Any]  # of the table of layers: a label, and seconds by phase
 
 
 def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = False) -> list[Section]:
-    """Returns phases and the longest layers; the whole also has limits, the rest of the step, and published times.
+    """Returns phases and the longest layers; the whole also has the rest of the step, and published times.
 
     Args:
         result: A run that was asked for a step's profile.
@@ -38,7 +38,7 @@ def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = F
 
     sections = [_phases(result, step, show), _layers(result, step, show, is_whole=is_whole)]
     if is_whole:
-        sections += [_limits(step, show), Section("", tables=(facts(_describe_epoch(result, step)),))]
+        sections += [Section("", tables=(facts(_describe_epoch(result, step)),))]
         sections += _published(result, step)
     return sections
 
@@ -146,33 +146,6 @@ def _layers(result: RunResult, step: StepProfile, show: Callable[[float], str], 
         Column("work", "limit, of peak", _bound, align="left"),
     )
     return Section("", tables=(Table("", columns, shown),))
-
-
-def _limits(step: StepProfile, show: Callable[[float], str]) -> Section:
-    """Returns how fast each direction of a layer computes, and which peak limits it."""
-    rows = [
-        {
-            "direction": direction,
-            "name": _shorten(layer.name),
-            "seconds": work.seconds,
-            "speed": None if work.flops is None else (work.flops_per_second or 0.0) / 1e9,
-            "intensity": work.flops_per_byte,
-            "work": work,
-        }
-        for layer in step.layers
-        for direction, work in zip(DIRECTIONS, (layer.forward, layer.backward), strict=True)
-        if work.seconds > 0
-    ]
-    columns = (
-        Column("direction", "direction", align="left"),
-        Column("name", "layer", align="left"),
-        Column("seconds", "ms", show),
-        Column("speed", "GFLOP/s", format_figure),
-        Column("intensity", "FLOP/byte", format_figure),
-        Column("work", "limit, of peak", _bound, align="left"),
-    )
-    title = "What limits the layers" if rows else ""
-    return Section(title, tables=(Table("", columns, rows),) if rows else ())
 
 
 def _bound(work: Work) -> str:

@@ -1,11 +1,11 @@
 """A run as plots: loss and accuracy by epoch, speed by step, a profile's step; and where its process's time went."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
-from tfbench.analysis.run.curves import Points, RunCurves
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.records.profile import PHASES
 from tfbench.records.run import RunResult, Summary
@@ -185,34 +185,33 @@ def _find_rows(profile: StepProfile) -> list[tuple[str, dict[str, float]]]:
     return [*around[:-1], *layers, around[-1]]
 
 
-_ACCURACY = "validation accuracy"
+class AccuracyCurve(NamedTuple):
+    """Validation accuracy of a run: seconds since the start of training, and the accuracy."""
+
+    setting: str
+    setup: str
+    points: tuple[tuple[float, float], ...]
 
 
-def curve_plots(runs: Sequence[RunCurves], title: str) -> tuple[Plot, ...]:
-    """Returns the plots that the curves of runs give; a panel a setting, a line a setup.
+def accuracy_by_time(curves: Sequence[AccuracyCurve], title: str) -> Plot | None:
+    """Returns a panel for each setting, with a line for each setup; None without a point.
 
     Args:
-        runs: Their curves.
+        curves: Of the runs.
         title: What the runs are of.
     """
-    subject = f"{title}, {'synthetic' if any(run.is_synthetic for run in runs) else 'real'} data"
-    currency = next((run.currency for run in runs if run.currency), "")
-    time, cost = "time since the start of training (s)", f"cost of the machine since the run was asked for ({currency})"
-    told: tuple[tuple[str, str, str, str, Callable[[RunCurves], Points]], ...] = (
-        ("processed_samples.png", "Samples trained by time", time, "samples", lambda run: run.samples),
-        ("accuracy_by_time.png", "Accuracy by time", time, _ACCURACY, lambda run: run.accuracy_by_time),
-        ("accuracy_by_cost.png", "Accuracy by cost", cost, _ACCURACY, lambda run: run.accuracy_by_cost),
-    )
-    return tuple(
-        Plot(name=name, title=f"{what}\n{subject}", x_label=x_label, y_label=y_label, panels=panels)
-        for name, what, x_label, y_label, points_of in told
-        if (panels := tuple(_panels(runs, points_of)))
-    )
-
-
-def _panels(runs: Sequence[RunCurves], points_of: Callable[[RunCurves], Points]) -> Iterator[Panel]:
-    setups = dict.fromkeys(run.setup for run in runs)
-    for setting in dict.fromkeys(run.setting for run in runs if points_of(run)):
-        found = {run.setup: points_of(run) for run in runs if run.setting == setting}
+    setups = dict.fromkeys(one.setup for one in curves)
+    panels = []
+    for setting in dict.fromkeys(one.setting for one in curves if one.points):
+        found = {one.setup: one.points for one in curves if one.setting == setting}
         series = [Series(setup, tuple(Point(x, y) for x, y in found.get(setup, ()))) for setup in setups]
-        yield Panel(setting, tuple(series))
+        panels.append(Panel(setting, tuple(series)))
+    if not panels:
+        return None
+    return Plot(
+        name="accuracy_by_time.png",
+        title=f"Accuracy by time\n{title}",
+        x_label="time since the start of training (s)",
+        y_label="validation accuracy",
+        panels=tuple(panels),
+    )
