@@ -209,13 +209,3 @@ def test_the_page_ends_with_the_environment_the_commands_and_the_recipe() -> Non
     assert "cpuset" not in labelled
     assert "3.12.0 (3 runs); 3.13.0 (1 run)" in page.texts["td"]
     assert page.texts["code"][-2:] == ["tfbench sweep test.toml --repeats 2", '[model]\nname = "mlp"']
-
-
-def test_a_lone_run_names_its_batch_and_explains_no_mark_that_is_not_there() -> None:
-    page = Page(render_report(contents_of(compare([build_brief(1000.0, batch=32)]), plan=None)))
-    labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
-    assert labelled[BATCH] == "32"
-    assert labelled["setup"].startswith(f"{DEFAULT}: 1 replica")
-    assert " to " not in labelled["measured"]
-    notes = " ".join(page.texts["p"])
-    assert "faster" not in notes and "interval" not in notes

@@ -110,10 +110,8 @@ def _describe_published(result: RunResult, summary: Summary) -> str:
     matches = match_run(result, summary)
     texts = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
     if texts:
-        more = [f"{len(texts) - _MAX_PUBLISHED} more"] if len(texts) > _MAX_PUBLISHED else []
-        others = sum(not match.pairs for match in matches)
-        more += [f"{count(others, 'result')} not comparable"] if others else []
-        return "; ".join([*texts[:_MAX_PUBLISHED], *more])
+        left_out = len(texts) - _MAX_PUBLISHED
+        return "; ".join([*texts[:_MAX_PUBLISHED], *([f"{left_out} more"] if left_out > 0 else [])])
     reasons = [reason for reason, _ in itertools.groupby(map(describe_match, matches))]
     why = reasons[0] if len(reasons) == 1 else "none of them comparable"
     return f"{count(len(matches), 'result')}, {why}" if matches else ""
