@@ -107,7 +107,7 @@ def test_a_baseline_may_go_to_a_device_in_a_folder_that_cannot_be_written_to(mon
 @pytest.fixture
 def sweep(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
-    monkeypatch.setattr(report_contents, "curve_plots", lambda *runs, **options: ())
+    monkeypatch.setattr(report_contents, "accuracy_by_time", lambda *_: None)
     store = Store(Path("mlruns"))
     write_sweep(store, build_plan(sweep_id="5eed"), lambda planned: 1000.0 + planned.setup)
     return store
