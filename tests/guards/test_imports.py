@@ -81,13 +81,7 @@ def test_only_records_know_pydantic() -> None:
 
 
 def test_only_consoles_import_rich() -> None:
-    assert importers_of("rich") <= {
-        "report.run.console",
-        "report.run.brief_console",
-        "report.profile.console",
-        "report.sweep.console",
-        "report.sweep.machines_console",
-    }
+    assert importers_of("rich") <= {"report.run.console", "report.run.series_console"}
 
 
 def test_the_root_holds_the_ground_alone() -> None:

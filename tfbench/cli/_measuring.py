@@ -152,11 +152,11 @@ class ShownRuns:
 
     def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "Run":
         """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
-        from tfbench.report.run.brief_console import BriefConsole
+        from tfbench.report.run.series_console import SeriesConsole
 
         if self.as_json and self.detail == "quiet":
             return self.make(request)
-        console = BriefConsole(
+        console = SeriesConsole(
             label,
             self._warned,
             quiet_stdout=self.as_json or is_aside,

@@ -69,7 +69,7 @@ def make_sweep(
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import estimate_seconds
     from tfbench.report.formats import format_time
-    from tfbench.report.sweep.console import SweepConsole
+    from tfbench.report.run.series_console import SweepConsole
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_standing
 
@@ -105,7 +105,7 @@ def make_sweep(
 def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: str) -> None:
     """Shows a plan and how long the runs take that are not made yet, and more lines about it."""
     from tfbench.records.sweep import list_planned_runs
-    from tfbench.report.sweep.sweep import plan_lines
+    from tfbench.report.comparison.sweep import plan_lines
 
     num_left = len(list_planned_runs(plan)) - num_made
     lines = plan_lines(plan, num_left, text_width())
@@ -157,8 +157,7 @@ def _show_swept(
 
     from tfbench.analysis.comparison.crossover import find_crossover
     from tfbench.analysis.comparison.verdict import find_verdict
-    from tfbench.report.sweep.crossover import crossover_document, crossover_lines
-    from tfbench.report.sweep.sweep import result_lines, taste_lines
+    from tfbench.report.comparison.sweep import crossover_document, crossover_lines, result_lines, taste_lines
     from tfbench.sweeps.comparison import ComparedRuns
 
     plan, end = made.plan, made.end

@@ -82,9 +82,8 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
 
 def show_compared(compared: "ComparedRuns", output_format: str) -> None:
     """Shows runs side by side, in one of the formats of `compare`."""
-    from tfbench.report.comparison.comparison import comparison_records
-    from tfbench.report.comparison.sections import comparison_sections
-    from tfbench.report.sweep.sweep import result_lines
+    from tfbench.report.comparison.comparison import comparison_records, comparison_sections
+    from tfbench.report.comparison.sweep import result_lines
     from tfbench.report.table import markdown
 
     comparison = compared.comparison

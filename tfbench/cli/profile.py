@@ -43,7 +43,6 @@ def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measur
     tfbench sweep mnist_cnn --setup default --setup "default compiler=xla"
     """
     from tfbench.records.profile import ProfileRequest
-    from tfbench.report.profile.console import ProfileConsole
     from tfbench.runs.requests import profile_request
     from tfbench.runs.series import make_runs
 
@@ -61,7 +60,7 @@ def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measur
         return profile_request(request, profile), ""  # made now: its time is that of its beginning
 
     def execute(one: "RunRequest", label: str) -> "Run":
-        return runs.make(one, ProfileConsole(quiet_stdout=runs.as_json, server=runs.maker.server))
+        return runs.make(one)
 
     series = make_runs(next_profile, execute)
     for run, profile in zip(series.runs, asked, strict=False):

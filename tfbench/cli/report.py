@@ -50,7 +50,7 @@ def report_command(
 
     from tfbench.errors import OutputError
     from tfbench.report.figures import write_plots
-    from tfbench.report.html.report import render_report
+    from tfbench.report.html_report import render_report
     from tfbench.sweeps.report_contents import gather_contents
     from tfbench.wording import count
 
@@ -73,7 +73,7 @@ def report_command(
 
 
 def _is_report(path: Path) -> bool:
-    from tfbench.report.html.report import GENERATOR
+    from tfbench.report.html_report import GENERATOR
 
     with contextlib.suppress(OSError):
         if path.is_file():

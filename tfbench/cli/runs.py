@@ -82,7 +82,6 @@ def runs_command(
 
 def _show_one(store: "Store", token: str, output_format: str) -> None:
     from tfbench import api
-    from tfbench.report.profile.console import ProfileConsole
     from tfbench.report.run.console import RunConsole, open_console
     from tfbench.runs.run import read_stored
     from tfbench.runs.run_maker import server_of
@@ -100,10 +99,9 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
     if output_format == "json":
         echo_json(found.document())
         return
-    kind = ProfileConsole if found.result.request.profile else RunConsole
     server, console = server_of(store.read_state(found.run_id), store), open_console(stderr=False)
     with console.capture() as drawn:  # a console itself outlives its reader, for the sake of a run
-        show_run(found, kind(quiet_stdout=False, detail="full", server=server, console=console))
+        show_run(found, RunConsole(quiet_stdout=False, detail="full", server=server, console=console))
     echo_drawn(drawn.get())
 
 

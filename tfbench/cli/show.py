@@ -85,7 +85,7 @@ def _show_effective(run: str, store: "Store", output_format: str) -> None:
     from tfbench.analysis.run.effective import list_effective
     from tfbench.report.document import to_plain
     from tfbench.report.run.costs import energy_document, source_section
-    from tfbench.report.run.effective import effective_section
+    from tfbench.report.run.sections import effective_section
     from tfbench.runs.run import read_stored
 
     result = read_stored(store, run).result

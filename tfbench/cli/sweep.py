@@ -213,7 +213,7 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> "ExitCo
 
 def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
     """Makes a task of a plan's file on this machine, with data of its own or where the plan has it."""
-    from tfbench.report.sweep.console import SweepConsole
+    from tfbench.report.run.series_console import SweepConsole
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_task, read_plan_file
 

@@ -9,17 +9,15 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.analysis.run.progress import RunCurves, find_curves
 from tfbench.errors import TrackingError
 from tfbench.recipe.tables import to_tables
 from tfbench.recipe.toml_text import format_toml
 from tfbench.records.journal import read_run, read_start
 from tfbench.records.run import RunResult
 from tfbench.records.sweep import SweepPlan, describe_setting
-from tfbench.report.comparison.layout import corner_rows
-from tfbench.report.comparison.plots import comparison_plots
-from tfbench.report.html.report import ReportContents
-from tfbench.report.run.curve_plots import curve_plots
+from tfbench.report.comparison.plots import comparison_plots, corner_rows
+from tfbench.report.html_report import ReportContents
+from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time
 from tfbench.schema import to_plain
 from tfbench.store.store import Store
 from tfbench.wording import command_line
@@ -47,8 +45,9 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
     name = runs[-1].recipe if runs else comparison.recipes[0] if comparison.recipes else ""
     tables = plan.tables if plan else to_tables(newest.request.recipe) if newest else {}
     verdict = find_verdict(comparison)
-    plots, curves = [*comparison_plots(comparison, next(iter(verdict), ""))], list(_find_curves(store, comparison))
-    plots += curve_plots(curves, ", ".join(comparison.recipes))
+    data = "synthetic" if comparison.is_synthetic else "real"
+    accuracy = accuracy_by_time(list(_find_curves(store, comparison)), f"{', '.join(comparison.recipes)}, {data} data")
+    plots = [*comparison_plots(comparison, next(iter(verdict), "")), *([accuracy] if accuracy else [])]
     return ReportContents(
         created=created,
         comparison=comparison,
@@ -90,7 +89,7 @@ def _read_starts(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunRes
     return starts, unreadable
 
 
-def _find_curves(store: Store, comparison: Comparison) -> Iterator[RunCurves]:
+def _find_curves(store: Store, comparison: Comparison) -> Iterator[AccuracyCurve]:
     """Yields those of the run of median speed under each setup, for the smallest and largest networks and batches."""
     for row in corner_rows(comparison):
         for setup, entry in row.entries.items():
@@ -98,7 +97,9 @@ def _find_curves(store: Store, comparison: Comparison) -> Iterator[RunCurves]:
                 ordered = sorted(entry.runs, key=lambda run: run.speed or 0.0)
                 path = store.journal_path(ordered[(len(ordered) - 1) // 2].run_id)
                 with contextlib.suppress(TrackingError):  # it is named where the beginnings are read
-                    yield find_curves(read_run(path), setup=setup, setting=describe_setting(row.setting))
+                    epochs = read_run(path).epochs
+                    points = [(one.elapsed_seconds, one.val_accuracy) for one in epochs if one.val_accuracy is not None]
+                    yield AccuracyCurve(describe_setting(row.setting), setup, tuple(points))
 
 
 def _list_commands(plan: SweepPlan | None, starts: Iterable[RunResult]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_setups
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, describe_setting, format_value
-from tfbench.report.comparison.layout import lay_out
+from tfbench.report.comparison.plots import lay_out
 from tfbench.report.run.sections import bring_it_there
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_sweep

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 
 from tfbench import backends
-from tfbench.analysis.run.progress import find_stop_reason
+from tfbench.analysis.run.early_stop import find_stop_reason
 from tfbench.datasets.sources.splits import SplitName
 from tfbench.models.structure.foreign_model import can_evaluate
 from tfbench.records.journal import SYNC_SECONDS, files_folder

@@ -15,7 +15,7 @@ from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import Setup
 from tfbench.report.comparison.comparison import comparison_document, comparison_records, comparison_table
 from tfbench.report.comparison.speeds import legend
-from tfbench.report.sweep.sweep import result_lines
+from tfbench.report.comparison.sweep import result_lines
 
 BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)

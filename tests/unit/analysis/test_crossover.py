@@ -9,7 +9,7 @@ import pytest
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import Crossover, find_crossover, refine, spread_values
-from tfbench.report.sweep.crossover import crossover_lines, crossover_sentences
+from tfbench.report.comparison.sweep import crossover_lines, crossover_sentences
 
 BATCH = "training.global_batch_size"
 FIRST, SECOND = (setup.label for setup in TWO_SETUPS)

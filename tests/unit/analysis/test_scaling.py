@@ -13,10 +13,9 @@ from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.scaling import find_scaling_setups, replica_setups
 from tfbench.records.sweep import resolve_recipe
 from tfbench.report.comparison.comparison import comparison_document, comparison_records
-from tfbench.report.comparison.layout import corner_rows
-from tfbench.report.comparison.plots import comparison_plots
+from tfbench.report.comparison.plots import comparison_plots, corner_rows
 from tfbench.report.comparison.scaling import scaling_table
-from tfbench.report.sweep.sweep import result_lines
+from tfbench.report.comparison.sweep import result_lines
 
 STRONG = {1: 960.0, 2: 1536.0, 4: 1920.0}  # samples/s: 1.6 and 2 times the speed of one replica
 DRIFT = (1.0, 1.02, 1 / 1.02)  # of the machine, from round to round; it cancels out

@@ -309,7 +309,7 @@ def test_the_metrics_of_a_network_of_its_own_have_their_own_names_everywhere() -
     summary = summarize_run(result)
     metrics = summary.metrics
     assert (metrics["top2"], metrics["val_top2"], metrics["loss"]) == (0.25, 0.5, 0.5)
-    shown = " ".join("\n".join(text(run_sections(result, summary, None, "", is_full=True), 80)).split())
+    shown = " ".join("\n".join(text(run_sections(result, summary, is_full=True), 80)).split())
     assert "top2 validation 0.5, training 0.25" in shown
     tracked = epoch_metrics(result.epochs[0])
     assert (tracked["val_top2"], tracked["f1_0_5"], tracked["loss"]) == (0.5, 0.75, 0.5)

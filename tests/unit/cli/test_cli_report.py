@@ -10,8 +10,8 @@ import pytest
 from builders import build_environment
 from journals import build_sized_result, write_journal
 from sweeps import TWO_SETUPS, build_plan, write_sweep
-from tfbench.analysis.run.progress import RunCurves
 from tfbench.records.sweep import PlannedRun
+from tfbench.report.run.plots import AccuracyCurve
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps import report_contents
@@ -19,7 +19,7 @@ from tfbench.sweeps.comparison import compare_stored, compare_sweep
 from tfbench.sweeps.report_contents import gather_contents
 
 Cli = Callable[..., Any]
-PLOTS = ["samples_per_second.png", "speedup.png", "breakdown.png", "processed_samples.png"]
+PLOTS = ["samples_per_second.png", "speedup.png", "breakdown.png"]
 
 
 def speed_of(planned: PlannedRun) -> float | str:
@@ -41,7 +41,7 @@ def store(in_tmp_path: Path) -> Store:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves the plots out, which take their time."""
     monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
-    monkeypatch.setattr(report_contents, "curve_plots", lambda *runs, **options: ())
+    monkeypatch.setattr(report_contents, "accuracy_by_time", lambda *_: None)
 
 
 def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> None:
@@ -52,7 +52,7 @@ def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> N
     names = [*PLOTS, "accuracy_by_time.png"]
     assert sorted(path.name for path in Path("plots").iterdir()) == sorted(names)
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in Path("plots").iterdir())
-    assert text.count("<svg ") == len(names)
+    assert text.count("<img ") == len(names)
     assert "out of memory: it took 9 GiB" in text
     assert "tfbench sweep test.toml --repeats 2\ntfbench report --sweep @last<" in text
 
@@ -86,9 +86,9 @@ def test_any_runs_make_a_report_with_the_commands_that_made_them(in_tmp_path: Pa
 def test_the_curves_are_of_the_runs_of_median_speed_at_the_corners(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: list[RunCurves] = []
+    drawn: list[AccuracyCurve] = []
     monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
-    monkeypatch.setattr(report_contents, "curve_plots", lambda runs, *rest, **options: drawn.extend(runs) or ())
+    monkeypatch.setattr(report_contents, "accuracy_by_time", lambda runs, *rest, **options: drawn.extend(runs))
     plan, results = read_sweep(store, "5eed")
     gather_contents(store, compare_sweep(store, plan, results), plan, created=1.0)
     assert [(curves.setting, curves.setup) for curves in drawn] == [
@@ -96,8 +96,7 @@ def test_the_curves_are_of_the_runs_of_median_speed_at_the_corners(
         ("global_batch_size=32", TWO_SETUPS[1].label),
         ("global_batch_size=64", TWO_SETUPS[0].label),
     ]
-    # Of two rounds the slower: a first step of 1 s, 1000 steps at 1010 samples/s, and a validation of 0.5 s.
-    assert drawn[0].samples[-1] == (pytest.approx(1.5 + 32_000 / 1010), 32_032.0)
+    assert all(curve.points for curve in drawn)
 
 
 @pytest.mark.usefixtures("undrawn")

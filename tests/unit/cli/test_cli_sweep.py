@@ -16,7 +16,7 @@ from tfbench.analysis.comparison.comparison import compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import Notice
 from tfbench.records.sweep import Setup
-from tfbench.report.sweep.sweep import taste_lines
+from tfbench.report.comparison.sweep import taste_lines
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps import plan
@@ -72,8 +72,8 @@ def test_quick_needs_nothing_and_says_what_it_is(
     assert "  tfbench sweep --quick --repeats 3 --seconds 5" in done.stdout.splitlines()
     (path,) = Path("mlruns/sweeps").glob("*.json")
     quick, _ = read_sweep(Store(Path("mlruns")), path.stem)
-    planned = dataclasses.replace(quick, argv=("sweep", "x", "--plan", "plan.json", "--seconds", "1"))
-    assert taste_lines(planned, 80)[-1] == "  tfbench sweep x --seconds 5 --repeats 3"
+    planned = dataclasses.replace(quick, argv=("sweep", "x", "--seconds", "1"))
+    assert taste_lines(planned, 80)[-1] == "  tfbench sweep x --seconds 1 --repeats 3 --seconds 5"
     assert "tfbench" not in " ".join(taste_lines(dataclasses.replace(quick, argv=()), 80))  # it came from Python
 
 

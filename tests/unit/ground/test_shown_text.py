@@ -153,7 +153,7 @@ def build_evil_result(index: int) -> RunResult:
 @pytest.fixture
 def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
-    monkeypatch.setattr(report_contents, "curve_plots", lambda *runs, **options: ())
+    monkeypatch.setattr(report_contents, "accuracy_by_time", lambda *_: None)
     store = Store(Path("mlruns"))
     for index in (0, 1):
         write_journal(store, build_evil_result(index))

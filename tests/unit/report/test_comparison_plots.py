@@ -6,8 +6,7 @@ from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.records.sweep import Setup
-from tfbench.report.comparison.layout import corner_rows, lay_out
-from tfbench.report.comparison.plots import comparison_plots, median_breakdowns
+from tfbench.report.comparison.plots import comparison_plots, corner_rows, lay_out, median_breakdowns
 from tfbench.report.plot import Plot
 
 BATCH, WIDTH = "training.global_batch_size", "model.hidden_units"

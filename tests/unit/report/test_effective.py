@@ -9,7 +9,7 @@ from builders import build_environment, build_placement, build_recipe, build_req
 from tfbench.analysis.run.effective import EffectiveValue, list_effective
 from tfbench.errors import MeasurementError
 from tfbench.records.run import RunResult
-from tfbench.report.run.effective import effective_section
+from tfbench.report.run.sections import effective_section
 from tfbench.report.table import text
 
 

@@ -15,7 +15,6 @@ from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.cli import cli
 from tfbench.records.energy import EnergySources, GpuState, MachineState
-from tfbench.records.journal import read_run
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_document, comparison_table
 from tfbench.report.run.costs import energy_document, source_section
@@ -56,7 +55,7 @@ def sources(result: RunResult) -> str:
 
 
 def run_text(result: RunResult, *, is_full: bool = True) -> str:
-    return shown(text_of(run_sections(result, summarize_run(result), None, "j", is_full=is_full), 120))
+    return shown(text_of(run_sections(result, summarize_run(result), is_full=is_full), 120))
 
 
 def test_the_figures_are_shown_with_what_they_are_of() -> None:
@@ -82,14 +81,6 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
     assert f"Energy not read {REASON}" in shown(done.output.splitlines())
     assert energy_document(build_result()) is None
     assert source_section(build_result()) is None
-
-
-def test_a_journal_gives_back_every_reading(tmp_path: Path) -> None:
-    result = on_gpu()
-    found = read_run(write_journal(Store(tmp_path / "mlruns"), result))
-    assert (found.energy, found.energy_readings) == (result.energy, result.energy_readings)
-    assert found.machine_states == result.machine_states
-    assert summarize_run(found).metrics["energy_joules"] == pytest.approx(15_400.0)
 
 
 def powered(brief: RunBrief, samples_per_joule: float | None, *parts: str) -> RunBrief:

@@ -12,8 +12,7 @@ from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.machine import Gpu
 from tfbench.records.settings import MachineSettings
 from tfbench.report.comparison.comparison import comparison_document, comparison_records
-from tfbench.report.formats import format_si
-from tfbench.report.sweep.sweep import result_lines
+from tfbench.report.comparison.sweep import result_lines
 
 BATCH = "training.global_batch_size"
 GPU = Gpu(name="Example GPU", memory_bytes=80 * 2**30, driver="535.1", power_limit_watts=400.0)
@@ -48,13 +47,6 @@ def test_the_console_has_a_line_a_machine_and_setting() -> None:
     ]
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_its_lines_keep_to_the_width(width: int) -> None:
-    lines = result_lines(compared(("big.cluster.example.org", "small")), width)
-    assert all(len(line) <= width for line in lines)
-    assert any("Hidden: " in line and "epoch" in line for line in lines) or width == 120
-
-
 def test_json_has_what_the_setups_of_machines_cost() -> None:
     comparison = compared()
     document = comparison_document(comparison, find_verdict(comparison))
@@ -68,14 +60,3 @@ def test_json_has_what_the_setups_of_machines_cost() -> None:
     assert [entry["machine"] for entry in document["rows"][0]["entries"]] == ["big", "small"]
     lines = comparison_records(comparison).csv().splitlines()
     assert lines[0].endswith(",reason,machine") and lines[1].endswith(",big")
-
-
-@pytest.mark.parametrize(
-    ("value", "digits", "text"),
-    [
-        *((0, 3, "0 J"), (0.5, 3, "0.5 J"), (812.0, 3, "812 J"), (999.9, 3, "1 kJ"), (65_500.0, 3, "65.5 kJ")),
-        *((582_600, 4, "582.6 kJ"), (999_960, 4, "1 MJ"), (1_340_867_840, 4, "1.341 GJ"), (2e19, 4, "2e+04 PJ")),
-    ],
-)
-def test_a_figure_has_the_prefix_that_suits_it(value: float, digits: int, text: str) -> None:
-    assert format_si(value, "J", digits) == text

@@ -1,9 +1,7 @@
 """Any plot as a picture, and what the plots of a run hold."""
 
-import re
 import struct
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -16,9 +14,9 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.metrics import BREAKDOWN_ENTRIES
 from tfbench.records.machine import BreakdownRecord
 from tfbench.records.run import DatasetSummary, RunExit, RunResult
-from tfbench.report.figures import SETUP_COLORS, bars, lines, png, svg, write_plots
+from tfbench.report.figures import bars, lines, png, write_plots
 from tfbench.report.plot import Plot, Point, Series, keep_ends
-from tfbench.report.run.plots import run_plots
+from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time, run_plots
 
 PAPER = {"devices": "1 gpu", "source": "A paper"}
 REFERENCES = [
@@ -55,25 +53,12 @@ def series_of(plot: Plot) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def test_a_plot_is_a_file_and_a_part_of_a_page_in_the_pages_colours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plot_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # which may ask for a display: importing it now fails
     plot = build_plot(Series("half of 1.23456 < 2", (Point(32, 1.0), Point(64, 2.0))))
     (path,) = write_plots([plot], tmp_path / "plots")
     assert struct.unpack(">I", path.read_bytes()[16:20]) == (1200,)
     assert write_plots([], tmp_path / "none") == [] and not (tmp_path / "none").exists()
-    picture = svg(plot)
-    assert picture == svg(plot) and picture.startswith("<svg ") and "://" not in picture
-    assert "half of 1.23456 &lt; 2</text>" in picture
-    assert {"var(--page)", "var(--ink)", "var(--line)", "var(--line-0)"} <= set(re.findall(r"var\([^)]*\)", picture))
-    assert not re.search("|".join(["#ffffff", *SETUP_COLORS]), picture)
-
-
-def test_a_dark_page_has_a_colour_for_each_line() -> None:
-    style = files("tfbench.report.html").joinpath("style.css").read_text()
-    assert [style.count(f"--line-{number}: ") for number in range(len(SETUP_COLORS))] == [2] * len(SETUP_COLORS)
-    assert all(f"--line-{number}: {color};" in style for number, color in enumerate(SETUP_COLORS))
 
 
 def test_lines_are_told_apart_without_colour_and_intervals_are_drawn_as_they_are() -> None:
@@ -100,25 +85,9 @@ def test_a_sweep_over_a_wide_range_has_a_logarithmic_axis_with_a_tick_at_each_va
     assert (axes.get_xscale(), list(axes.get_xticks())) == ("log", [1, 8, 1000])
     (axes,) = lines(build_plot(SLOW, is_swept=True)).axes
     assert (axes.get_xscale(), list(axes.get_xticks())) == ("linear", [32, 64])
-
-
-def test_wide_intervals_of_two_runs_do_not_press_the_lines_together() -> None:
-    noisy = Series("noisy", (Point(32, 100.0, 1.0, 10_000.0), Point(64, 120.0)))
+    noisy = Series("noisy", (Point(32, 100.0, 1.0, 10_000.0), Point(64, 120.0)))  # whose interval goes beyond the axis
     (axes,) = lines(build_plot(noisy, scale="logarithmic")).axes
     assert axes.get_ylim()[0] > 10.0 and axes.get_ylim()[1] < 1000.0
-    (axes,) = lines(build_plot(noisy, scale="from zero")).axes
-    assert axes.get_ylim()[0] == 0.0 and axes.get_ylim()[1] < 300.0
-
-
-def test_the_levels_of_a_logarithmic_axis_are_plain_numbers() -> None:
-    falling = Series("loss", tuple(Point(n, 10.0**-n) for n in range(4)))
-    figure = lines(build_plot(falling, scale="logarithmic"))
-    figure.draw_without_rendering()
-    labels = [
-        label.get_text() for label in (*figure.axes[0].get_yticklabels(), *figure.axes[0].get_yticklabels(minor=True))
-    ]
-    assert {"0.001", "0.01", "0.1", "1"} <= set(labels)
-    assert not [label for label in labels if "$" in label]
 
 
 def test_of_many_panels_the_ends_are_kept_and_a_note_says_so() -> None:
@@ -198,12 +167,6 @@ def test_the_speed_of_each_steady_span_lies_at_its_middle_step() -> None:
     assert epochs == [(20, 320.0)]
 
 
-def test_a_loss_that_falls_far_has_a_logarithmic_axis() -> None:
-    falling = build_result(epochs=(build_epoch(loss=1.0), build_epoch(epoch=2, loss=0.01)))
-    assert plots_of(falling)["loss.png"].scale == "logarithmic"
-    assert plots_of(build_trained_run())["loss.png"].scale == "free"
-
-
 def test_the_breakdown_is_a_bar_whose_parts_add_up_and_can_be_told_apart() -> None:
     breakdown = BreakdownRecord(entries=dict.fromkeys(BREAKDOWN_ENTRIES, 1.0) | {"steady": 6.0}, elapsed_seconds=20.0)
     plot = plots_of(build_result(breakdown=breakdown, exit=RunExit(status="FINISHED", worker_seconds=21.0)))[
@@ -214,3 +177,12 @@ def test_the_breakdown_is_a_bar_whose_parts_add_up_and_can_be_told_apart() -> No
     assert plot.bars == (("this run", "21 s, steady 29 %"),)
     drawn = bars(plot).axes[0].patches
     assert len({bar.get_hatch() for bar in drawn}) == len(drawn) == len(BREAKDOWN_ENTRIES) + 1
+
+
+def test_accuracy_by_time_has_a_panel_for_each_setting_and_a_line_for_each_setup() -> None:
+    points = ((1.0, 0.5), (2.0, 0.75))
+    curves = [AccuracyCurve(setting, setup, points) for setting in ("small", "large") for setup in ("a", "b")]
+    plot = accuracy_by_time(curves, "mnist_mlp, real data")
+    assert plot and [panel.title for panel in plot.panels] == ["small", "large"]
+    assert series_of(plot) == {"a": list(points), "b": list(points)}
+    assert accuracy_by_time([AccuracyCurve("small", "a", ())], "x") is None

@@ -1,17 +1,14 @@
 """What is shown and tracked of a run's cost."""
 
-import io
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from builders import build_epoch, build_recipe, build_request, build_result
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import RunResult
-from tfbench.report.run.console import RunConsole
 from tfbench.report.run.costs import cost_section
 from tfbench.report.run.run_document import run_document
 from tfbench.report.table import text
@@ -58,13 +55,6 @@ def test_without_a_price_nothing_is_shown_or_tracked() -> None:
     assert run_document(result, summarize_run(result), None)["cost"] is None
     assert not [name for name in fields.params(result) if name.startswith("cost")]
     assert not {"tfbench.currency", "tfbench.instance"} & set(fields.tags(result, None))
-
-
-def test_a_short_end_of_a_run_has_the_cost_in_a_line() -> None:
-    file = io.StringIO()
-    shown = RunConsole(quiet_stdout=False, detail="short", console=Console(file=file, width=80))
-    shown.finish(PRICED, summarize_run(PRICED), None, "j")
-    assert "  Cost        7.695 USD for 45 h at 0.171 USD an hour (p2.xlarge)\n" in file.getvalue()
 
 
 def test_json_holds_every_figure_of_the_cost() -> None:

@@ -22,7 +22,6 @@ from profiles import (
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.profile import (
-    PHASES,
     EpochCheck,
     Profile,
     ProfiledOperation,
@@ -31,11 +30,14 @@ from tfbench.records.profile import (
     TracedCall,
 )
 from tfbench.records.run import RunResult, Summary
-from tfbench.report.profile.operations import operation_section
-from tfbench.report.profile.plot import MAX_LAYERS, profile_plot
-from tfbench.report.profile.profiles import add_warnings, show_profile
-from tfbench.report.profile.sections import NUM_LAYERS, list_rows
-from tfbench.report.profile.sentences import describe_bottleneck, next_command, profile_warnings
+from tfbench.report.profile.sections import NUM_LAYERS, operation_section
+from tfbench.report.profile.sentences import (
+    describe_bottleneck,
+    next_command,
+    profile_warnings,
+    show_profile,
+)
+from tfbench.report.run.plots import MAX_LAYERS, profile_plot
 from tfbench.report.run.run_document import run_document
 from tfbench.report.table import text
 
@@ -125,18 +127,6 @@ def test_a_deep_network_fits_a_screen_with_its_longest_layers_first() -> None:
     assert any(line.startswith("...") and "block_1/conv" in line for line in lines)
     whole = profile_lines(build_deep(40), is_whole=True)
     assert sum(line.startswith("block") for line in whole) == 40
-
-
-def test_what_the_update_costs_the_passes_and_what_is_not_named_are_parts() -> None:
-    update = build_call("update", **{"backward/1": 2.0})  # 0.2 ms more
-    one = dataclasses.replace(build_round(), traced=build_round().traced | {"update": update})
-    rows = {row["label"]: row for row in list_rows(summarize(build_profiled(build_profile(rounds=(one,)))), 9)}
-    assert rows["passes slowed"]["update"] == pytest.approx(0.2e-3)
-    # It is busy for 0.2 ms more, so that the host has nothing to do with the phase's 1 ms.
-    assert [rows["host overhead"][name] for name in PHASES] == pytest.approx([0.2e-3, 0.4e-3, 0.0])
-    partly = build_profile(rounds=(build_partly_traced("at work"),))
-    rows = {row["label"]: row for row in list_rows(summarize(build_profiled(partly)), 9)}
-    assert [rows["not named"][name] for name in PHASES] == pytest.approx([0.8e-3, 2.4e-3, 0.8e-3])
 
 
 def test_why_layers_are_not_timed_apart_is_said() -> None:
@@ -245,25 +235,16 @@ def test_the_table_says_what_limits_a_layer(fields: dict[str, Any], words: str) 
     ],
 )
 def test_sums_that_are_far_off_are_a_warning(profile: Profile, beginnings: list[str]) -> None:
-    warnings = profile_warnings(summarize(build_profiled(profile)))
+    warnings = profile_warnings(build_profiled(profile))
     assert [text[: len(start)] for text, start in zip(warnings, beginnings, strict=True)] == beginnings
-
-
-def test_parts_that_do_not_add_up_to_their_phases_are_one_warning() -> None:
-    # 0.8 ms more than in the first function: 0.4 in the mean of the two, and as much less in which nothing runs.
-    longer = {name: build_call(name, **{"forward/0": 1.2}) for name in ("backward", "update")}
-    one = dataclasses.replace(build_round(), traced=build_round().traced | longer)
-    (text,) = profile_warnings(summarize(build_profiled(build_profile(rounds=(one,)))))
-    assert text.endswith("the trace explains 1.2 of 1 ms of forward, 2.6 of 3 ms of backward.")
 
 
 def test_warnings_of_the_machine_come_first_and_a_training_has_none_of_a_profile() -> None:
     busy = Summary(metrics={}, warnings=("the machine was busy",))
     result = build_profiled(build_profile(rounds=(build_round(full=10.0),)))
-    first, second = add_warnings(result, busy).warnings
+    first, second = run_document(result, busy, None)["warnings"]
     assert (first, second.partition(" add")[0]) == ("the machine was busy", "the phases")
-    trained = build_result()
-    assert (add_warnings(trained, busy), show_profile(trained)) == (busy, [])
+    assert (profile_warnings(build_result()), show_profile(build_result())) == ([], [])
 
 
 def build_operations(*names_and_kinds: tuple[str, str], **fields: Any) -> Profile:
@@ -313,11 +294,6 @@ def test_the_json_document_has_statistics_and_every_reading() -> None:
     assert step["extrapolated_epoch_seconds"] == pytest.approx(44.25)
     assert document["readings"]["rounds"][0]["traced"]["update"]["parts"]["update"] == pytest.approx(1.4e-3)
     assert document["reference"][0]["layer_seconds"]["backward/pool"] == 9.72e-3
-
-
-def test_the_json_document_of_a_run_without_a_round_has_the_same_keys() -> None:
-    document = document_of(build_profiled(Profile()))
-    assert document.keys() == document_of(build_profiled()).keys() and document["step"] is None
 
 
 def read_bars(result: RunResult) -> tuple[list[str], dict[str, list[float]]]:

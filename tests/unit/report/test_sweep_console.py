@@ -10,7 +10,7 @@ from screens import Screen
 from sweeps import build_plan
 from tfbench.records.run import RunExit, Summary, TrackedRun
 from tfbench.records.sweep import PlannedRun, PlannedRunResult, list_planned_runs
-from tfbench.report.sweep.console import SweepConsole
+from tfbench.report.run.series_console import SweepConsole
 
 TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
 
@@ -36,6 +36,7 @@ def test_a_terminal_shows_the_progress_of_the_run_under_way_and_each_warning_onc
     for number in (0, 1):
         console.begin(cell_of(number), number, 83.0)
         console.stage("loading data")
+        console.ready(build_result())
         console.warning("the governor is powersave")
         console.progress(build_progress(steps_per_second=64.24))
         assert (

@@ -21,7 +21,7 @@ from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.records.run import RunResult
-from tfbench.report.profile.console import ProfileConsole
+from tfbench.report.run.console import RunConsole
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.requests import profile_request
 from tfbench.store.store import Store
@@ -151,7 +151,7 @@ def test_a_profile_that_would_tell_nothing_is_rejected(training: dict[str, Any],
 def show(result: RunResult, *, terminal: bool = False) -> str:
     """Lets a console follow a profile to its end, and returns what it wrote."""
     stream = Screen() if terminal else io.StringIO()
-    console = ProfileConsole(
+    console = RunConsole(
         quiet_stdout=False, console=Console(file=stream, width=120, force_terminal=terminal, color_system=None)
     )
     progress = RunProgress()
@@ -181,7 +181,7 @@ def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
     result = build_profile_run(build_profile_request("trace"))
     (tmp_path / "a b.files" / "trace").mkdir(parents=True)
     stream = io.StringIO()
-    console = ProfileConsole(quiet_stdout=False, console=Console(file=stream, width=200))
+    console = RunConsole(quiet_stdout=False, console=Console(file=stream, width=200))
     console.finish(result, summarize_run(result), None, str(tmp_path / "a b.jsonl"))
     text = stream.getvalue()
     assert "\ndense " in text

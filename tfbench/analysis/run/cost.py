@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 
-from tfbench.analysis.run.progress import reaches
+from tfbench.analysis.run.early_stop import reaches
 from tfbench.records.run import RunResult
 
 SECONDS_PER_HOUR = 3600.0

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.cost import compute_cost
+from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.energy import find_energy
-from tfbench.analysis.run.progress import reaches
 from tfbench.analysis.run.spans import Evidence, step_time_mad, step_time_quantile
 from tfbench.analysis.run.warnings import find_peak, find_warnings
 from tfbench.metrics import BREAKDOWN_ENTRIES, METRICS, PROFILE_METRICS

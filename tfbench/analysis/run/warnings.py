@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from tfbench.analysis.run.progress import reaches
+from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.spans import Evidence, Values, WarningTable
 from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
 from tfbench.recipe.sections import REGRESSION_LOSSES

@@ -8,18 +8,25 @@ from typing import Any, Literal
 
 from tfbench.analysis.comparison.brief import machine_of
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, block_key, describe_block
-from tfbench.analysis.comparison.machines import energy_parts, energy_per_epoch, has_energy, samples_per_joule
-from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
+from tfbench.analysis.comparison.machines import (
+    energy_parts,
+    energy_per_epoch,
+    has_energy,
+    samples_per_joule,
+    version_warnings,
+)
+from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats
-from tfbench.records.sweep import BATCH_KEY, format_value
-from tfbench.report.comparison.machines import machines_document
-from tfbench.report.comparison.references import describe_match, name_reference, references_document
-from tfbench.report.comparison.scaling import scaling_document
-from tfbench.report.comparison.speeds import short_key, speed_text, speedup_text
+from tfbench.analysis.run.warnings import merge_warnings
+from tfbench.records.sweep import format_value
+from tfbench.report.comparison.machines import machines_document, machines_section
+from tfbench.report.comparison.references import reference_section, references_document
+from tfbench.report.comparison.scaling import scaling_document, scaling_section
+from tfbench.report.comparison.speeds import legend, short_key, speed_text, speedup_text
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number
-from tfbench.report.table import Column, Table
+from tfbench.report.table import Column, Section, Table, warnings_section
 from tfbench.wording import count
 
 _NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand above their columns
@@ -90,13 +97,10 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
 
 
 def comparison_records(comparison: Comparison) -> Table:
-    """Returns one row a setting and setup, with the raw figures, and one a published reference.
-
-    That is of the status PUBLISHED, in samples a second where these can be told, and says why it is comparable or not.
-    """
+    """Returns one row a setting and setup, with the raw figures."""
     rows = comparison_rows(comparison)
     columns = tuple(Column(name, name) for name in (rows[0] if rows else comparison.keys))
-    return Table("", columns, [*rows, *_published_rows(comparison)])
+    return Table("", columns, rows)
 
 
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
@@ -135,26 +139,6 @@ def outcome_of(entry: Entry) -> tuple[str, str]:
     if entry.outcome == "MISSING" and entry.runs:
         return "INCOMPLETE", f"{count(len(entry.runs), 'run')} of it so far"
     return entry.outcome, entry.reason
-
-
-def _published_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    samples = {run.train_samples for run in comparison.runs}
-    num_samples = samples.pop() if len(samples) == 1 else None
-    for match in match_references(comparison):
-        figures = match.reference["figures"]
-        seconds, speed = published_epoch_seconds(figures), figures.get("samples_per_second")
-        if speed is None and seconds and num_samples:
-            speed = num_samples / seconds
-        pair = match.pairs[0] if match.pairs else None
-        yield {
-            **(pair.setting if pair else {}),
-            "num_parameters": figures.get("num_parameters"),
-            "global_batch_size": (comparison.own_settings or {}).get(BATCH_KEY),
-            "setup": f"published: {name_reference(match.reference)}",
-            "status": "PUBLISHED",
-            "samples_per_second": speed,
-            "reason": describe_match(match),
-        }
 
 
 def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[str, Any]:
@@ -206,3 +190,35 @@ def _energy_text(entry: Entry) -> str:
     """Returns what a joule trains, and of which parts of the machine that joule is: "31.4 (package)"."""
     value = samples_per_joule(entry)
     return "" if value is None else f"{format_number(value)} ({', '.join(energy_parts(entry))})"
+
+
+NO_VERDICT = "Nothing is compared: there is one setup, or none with a speed."
+_MAX_WARNINGS = 4  # kinds of them on a screen, those that most runs have
+
+
+def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_full: bool = True) -> list[Section]:
+    """Returns the verdict, the table, what was published, and what speaks against the speeds.
+
+    The table has a row a number of devices, if it is that in which the setups differ.
+
+    Args:
+        comparison: What is shown.
+        verdict: Its sentences, the most important first.
+        is_full: Whether to list every published result and warning.
+    """
+    entries = [entry for row in comparison.rows for entry in row.entries.values()]
+    signs = (legend(comparison),) if any(entry.speedup or entry.interval for entry in entries) else ()
+    scaling, published = find_scaling(comparison), reference_section(match_references(comparison), is_full=is_full)
+    sections = [Section("Verdict", tuple(f"- {one}" for one in verdict) or (NO_VERDICT,))]
+    caveats = tuple(f"i {one}" for one in find_caveats(comparison))
+    if scaling:
+        sections.append(scaling_section(scaling, *signs))
+    else:
+        sections.append(Section("Speed, samples/s", tables=comparison_tables(comparison, signs)))
+    sections += [Section("", caveats)] if caveats else []
+    sections += [one for one in (machines_section(comparison), published) if one]
+    found = merge_warnings([run.speed_warnings for run in comparison.runs])
+    told = [*version_warnings(comparison), *(found if is_full else found[:_MAX_WARNINGS])]
+    if len(found) > _MAX_WARNINGS and not is_full:
+        told.append(f"and {count(len(found) - _MAX_WARNINGS, 'more kind')} of warning, in fewer runs: see the report")
+    return [*sections, *([warnings_section(told)] if told else [])]

@@ -1,6 +1,6 @@
 """Published figures beside measured ones, as text and JSON: what can be compared, how it compares, or why it cannot."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
@@ -11,38 +11,32 @@ from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Section, Table
 from tfbench.wording import count
 
-HEADING = "Published results"
 DISCLAIMER = "Hardware and software differ: no ratio here compares devices alone."
-UNITS = {"samples_per_second": "samples/s", "epoch_seconds": "s an epoch"}
+_UNITS = {"samples_per_second": "samples/s", "epoch_seconds": "s per epoch"}
 
 
-def reference_section(comparison: Comparison, *, is_full: bool = True) -> Section | None:
-    """Returns published figures beside the runs; None without any.
+def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True) -> Section | None:
+    """Returns published figures, and how runs compare with them; None without any.
 
     Args:
-        comparison: Of the runs.
+        matches: A run's, or those of a comparison.
         is_full: Whether to list every figure that was published; else those that can be compared, and how many not.
     """
-    matches = match_references(comparison)
     shown = [match for match in matches if match.pairs or is_full]
     sentences = [f"- {describe_pair(match.reference, pair)}" for match in shown for pair in match.pairs]
     sentences += [DISCLAIMER] if sentences else []
     if left_out := [match for match in matches if match not in shown]:
         reasons = list(dict.fromkeys(map(describe_match, left_out)))
-        why = reasons[0] if len(reasons) == 1 else "not comparable; `tfbench report` lists the reasons"
+        why = reasons[0] if len(reasons) == 1 else "not comparable; the report lists the reasons"
         sentences.append(f"{count(len(left_out), 'published result')}, {why}")
     names = list(dict.fromkeys(name for match in shown for name in match.reference["figures"]))
-    columns = (
-        *(Column(name, name, format_number) for name in names),
-        Column("of", "published for", align="left"),
-        Column("match", "with these runs", align="left"),
-    )
+    columns = (*(Column(name, name, format_number) for name in names), Column("of", "of", align="left"))
     rows = [
-        {"of": name_reference(match.reference), "match": describe_match(match), **match.reference["figures"]}
+        {"of": f"{name_reference(match.reference)}: {describe_match(match)}", **match.reference["figures"]}
         for match in shown
     ]
-    table = Table("published figures", columns, rows, tuple(reference_notes(comparison.references)))
-    return Section(HEADING, tuple(sentences), (table,) if is_full else ()) if matches else None
+    table = Table("published figures", columns, rows, tuple(_notes(match.reference for match in matches)))
+    return Section("Published results", tuple(sentences), (table,) if is_full else ()) if matches else None
 
 
 def references_document(comparison: Comparison) -> list[dict[str, Any]]:
@@ -64,17 +58,19 @@ def name_reference(reference: Mapping[str, Any]) -> str:
     return f"{reference['hardware']}, {reference['devices']}{mark}"
 
 
-def reference_notes(references: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _notes(references: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yields what is to be known of published figures, and where they are from."""
-    yield from (f"{one['hardware']}: {one['notes']}" for one in references if one.get("notes"))
-    yield from (f"Source: {source}" for source in dict.fromkeys(one.get("source") for one in references) if source)
+    listed = list(references)
+    yield from (f"{one['hardware']}: {one['notes']}" for one in listed if one.get("notes"))
+    yield from (f"Source: {source}" for source in dict.fromkeys(one.get("source") for one in listed) if source)
 
 
 def describe_match(match: ReferenceMatch) -> str:
     """Says in a few words what of a reference can be compared, or why it cannot."""
     if not match.pairs:
         return f"not comparable: {'; '.join(match.reasons)}"
-    return f"comparable in {' and '.join(_list_kinds(match))}, but for hardware and software"
+    units = dict.fromkeys(_UNITS[pair.name] for pair in match.pairs)
+    return f"comparable in {' and '.join(units)}, but for hardware and software"
 
 
 def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
@@ -86,18 +82,8 @@ def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
 
 def describe_ratio(reference: Mapping[str, Any], pair: FigurePair) -> str:
     """Returns how a run alone compares: "0.37x Intel i7-6850K, cpu (18 vs 6.59 s per epoch)"."""
-    unit = " s per epoch" if pair.name == "epoch_seconds" else " samples/s"
     ours, theirs = format_figure(pair.ours), format_figure(pair.theirs)
-    return f"{format_ratio(pair.ratio)}x {name_reference(reference)} ({ours} vs {theirs}{unit})"
-
-
-def match_remarks(matches: Sequence[ReferenceMatch]) -> list[str]:
-    """Returns how a run alone compares with published results, and of which it cannot be told and why."""
-    remarks = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
-    for text in dict.fromkeys(describe_match(match) for match in matches if not match.pairs):
-        of = [match.reference["hardware"] for match in matches if not match.pairs and describe_match(match) == text]
-        remarks.append(f"{', '.join(of)}: {text}" if len(of) < len(matches) else f"{text[0].upper()}{text[1:]}.")
-    return remarks
+    return f"{format_ratio(pair.ratio)}x {name_reference(reference)} ({ours} vs {theirs} {_UNITS[pair.name]})"
 
 
 def format_figure(value: float) -> str:
@@ -108,7 +94,3 @@ def format_figure(value: float) -> str:
 def format_ratio(ratio: float) -> str:
     """Returns a ratio with two decimals, or two significant digits where these would hide it."""
     return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
-
-
-def _list_kinds(match: ReferenceMatch) -> Iterator[str]:
-    yield from dict.fromkeys(UNITS[pair.name] for pair in match.pairs)

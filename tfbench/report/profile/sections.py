@@ -1,17 +1,18 @@
-"""Where a step's time goes, as sections: phases, layers, what limits them, an epoch, published times."""
+"""Where a step's time goes, as sections: phases, layers with what limits them, an epoch, published times."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfbench.analysis.profile.step_profile import DIRECTIONS, HOST_OVERHEAD, LOSS, UNNAMED, StepProfile, Work
+from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.recipe.sections import Reference
-from tfbench.records.profile import PHASES
+from tfbench.records.profile import PHASES, Profile, ProfiledOperation
 from tfbench.records.run import RunResult
-from tfbench.report.comparison.references import format_figure, name_reference
+from tfbench.report.comparison.references import name_reference
 from tfbench.report.formats import format_si, format_time
 from tfbench.report.table import Column, Section, Table, facts
 from tfbench.schema import to_plain
-from tfbench.wording import count
+from tfbench.wording import count, cut
 
 NUM_LAYERS = 4  # on a screen; the longest
 _NAME = 24  # characters of a layer's name, for a table of 80
@@ -21,7 +22,7 @@ Row = dict[str, Any]  # of the table of layers: a label, and seconds by phase
 
 
 def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = False) -> list[Section]:
-    """Returns phases and the longest layers; the whole also has limits, the rest of the step, and published times.
+    """Returns phases and the longest layers; the whole also has the rest of the step, and published times.
 
     Args:
         result: A run that was asked for a step's profile.
@@ -37,7 +38,7 @@ def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = F
 
     sections = [_phases(result, step, show), _layers(result, step, show, is_whole=is_whole)]
     if is_whole:
-        sections += [_limits(step, show), Section("", tables=(facts(_describe_epoch(result, step)),))]
+        sections += [Section("", tables=(facts(_describe_epoch(result, step)),))]
         sections += _published(result, step)
     return sections
 
@@ -147,33 +148,6 @@ def _layers(result: RunResult, step: StepProfile, show: Callable[[float], str], 
     return Section("", tables=(Table("", columns, shown),))
 
 
-def _limits(step: StepProfile, show: Callable[[float], str]) -> Section:
-    """Returns how fast each direction of a layer computes, and which peak limits it."""
-    rows = [
-        {
-            "direction": direction,
-            "name": _shorten(layer.name),
-            "seconds": work.seconds,
-            "speed": None if work.flops is None else (work.flops_per_second or 0.0) / 1e9,
-            "intensity": work.flops_per_byte,
-            "work": work,
-        }
-        for layer in step.layers
-        for direction, work in zip(DIRECTIONS, (layer.forward, layer.backward), strict=True)
-        if work.seconds > 0
-    ]
-    columns = (
-        Column("direction", "direction", align="left"),
-        Column("name", "layer", align="left"),
-        Column("seconds", "ms", show),
-        Column("speed", "GFLOP/s", format_figure),
-        Column("intensity", "FLOP/byte", format_figure),
-        Column("work", "limit, of peak", _bound, align="left"),
-    )
-    title = "What limits the layers" if rows else ""
-    return Section(title, tables=(Table("", columns, rows),) if rows else ())
-
-
 def _bound(work: Work) -> str:
     """Returns which peak limits a direction of a layer, and the share of it that it reaches."""
     if work.exceeds_peak:
@@ -233,3 +207,68 @@ def published_times(reference: Reference) -> dict[str, float]:
     figures = reference.figures
     phases: dict[str, float] = {name: figures[f"{name}_seconds"] for name in PHASES if f"{name}_seconds" in figures}
     return phases | reference.layer_seconds
+
+
+_IN_FUNCTION = "StatefulPartitionedCall/"  # what Keras's compiled step begins the name of every operation with
+_OPERATION, _KIND = 27, 22  # characters of an operation, for a table of 80
+
+
+def operation_section(profile: Profile, limit: int = 15) -> Section:
+    """Returns the operations that take longest; times share what ran side by side, so that they add up.
+
+    Args:
+        profile: Of a run that was asked for a trace.
+        limit: Operations that are named; the rest is summed.
+    """
+    operations = sorted(profile.operations, key=lambda one: one.own_seconds, reverse=True)
+    total = sum(one.own_seconds for one in operations)
+    step_seconds = profile.traced_step_seconds or total
+    if not operations or step_seconds <= 0:
+        return Section("The trace holds no operation.")
+    rows: list[dict[str, Any]] = [
+        {
+            "name": cut(_place(one), _OPERATION),
+            "kind": cut(one.kind, _KIND),
+            "num": one.occurrences,
+            "seconds": one.own_seconds,
+        }
+        for one in operations[:limit]
+    ]
+    if rest := operations[limit:]:
+        rows.append({"name": f"{len(rest):,} more", "seconds": sum(one.own_seconds for one in rest)})
+    rows.append({"name": "no operation runs", "seconds": step_seconds - total})
+    columns = (
+        Column("name", "operation", align="left"),
+        Column("kind", "kind", align="left"),
+        Column("num", "per step", lambda num: f"{num:,.4g}"),
+        Column("seconds", "own ms", lambda seconds: f"{1e3 * seconds:.3f}"),
+        Column("share", "share", percent),
+    )
+    notes = [f"A traced step takes {format_seconds(step_seconds)}. Operations side by side share their time."]
+    waits = [f"{one.name} {one.occurrences:,.4g} ({format_seconds(one.seconds)})" for one in profile.host_waits or ()]
+    notes += [f"Copies to the host and waits for the GPU, per step: {', '.join(waits)}."] if waits else []
+    rows = [row | {"share": row["seconds"] / step_seconds} for row in rows]
+    title = f"Operations of {count(profile.num_traced_steps, 'traced step')}, by their own time"
+    return Section(title, tables=(Table("", columns, rows, tuple(notes)),))
+
+
+def trace_section(folder: str, backend: BackendName) -> Section:
+    """Returns how to open a backend's own trace, given the folder that holds it."""
+    if backend == "tensorflow":
+        how, remark = f"tensorboard --logdir {folder}", "TensorBoard needs its profile plugin: pip install xprof."
+    else:
+        how, remark = f"https://ui.perfetto.dev opens the file in {folder}", "It stays on this machine."
+    title = f"{BACKEND_TITLES[backend]}'s trace can be opened in a browser"
+    return Section(title, (f"{remark} MLflow has the same folder as an artifact.",), code=f"  {how}")
+
+
+def _place(one: ProfiledOperation) -> str:
+    """Returns the scopes that an operation is in, from its layer on, without what its kind says already."""
+    scopes = one.name.removeprefix(_IN_FUNCTION).split("/")
+    is_gradient = "gradient_tape" in scopes or scopes[0].startswith("backward:")  # TensorFlow's way, and PyTorch's
+    scopes = [scope for scope in scopes if scope != "gradient_tape"]
+    if len(scopes) > 2:  # the model's own
+        scopes = scopes[1:]
+    if len(scopes) > 1 and (scopes[-1] == one.kind or scopes[-1].startswith(f"{one.kind}_")):
+        scopes = scopes[:-1]
+    return ("grad " if is_gradient else "") + "/".join(scopes)

@@ -1,12 +1,20 @@
 """What a step's profile says in sentences: its bottleneck, what to try, and what to be careful with."""
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 from tfbench.analysis.profile.step_profile import HOST_OVERHEAD, KERAS_LOOP, StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
+from tfbench.records.journal import files_folder
+from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult
-from tfbench.report.profile.sections import format_seconds
-from tfbench.wording import format_share
+from tfbench.report.document import to_plain
+from tfbench.report.profile.sections import format_seconds, operation_section, profile_sections, trace_section
+from tfbench.report.run.sections import short_warnings, status_line
+from tfbench.report.table import Section, warnings_section
+from tfbench.wording import command_line, format_share, store_of
 
 _MAX_DIFFERENCE = 0.1  # of a sum from what it should be, before a warning
 _MAX_UNCLEAR = 0.25  # of a step, that the phases may miss it by before the longest of them is no answer
@@ -50,8 +58,11 @@ def next_command(result: RunResult) -> list[str]:
     return [] if backend == "jax" else ["profile", *words, "--trace"]
 
 
-def profile_warnings(step: StepProfile) -> list[str]:
+def profile_warnings(result: RunResult) -> list[str]:
     """Returns at most two warnings: that phases do not add up to a step or an epoch, or layers to phases."""
+    step = summarize_profile(result)
+    if step is None:
+        return []
     sums = [*_check_step(step), *_check_epoch(step)][:1]
     longer = [f"{text} Measure for longer (--seconds 60) on a quiet machine." for text in sums]
     return [*longer, *_check_layers(step)]
@@ -103,3 +114,55 @@ def _find_longest_kind(step: StepProfile) -> tuple[str, float]:
 
 def _more(share: float) -> str:
     return f"{format_share(abs(share))} {'more' if share > 0 else 'less'}"
+
+
+def profile_screen(
+    result: RunResult, warnings: Sequence[str], store_hint: str, following: Section, *, is_whole: bool
+) -> list[Section]:
+    """Returns what a profile shows when it is over.
+
+    Args:
+        result: Of the profile.
+        warnings: Those of the machine.
+        store_hint: Where its journal lies.
+        following: How to go on.
+        is_whole: As of `profile_sections`.
+    """
+    ended = [] if result.status == "FINISHED" else [Section(status_line(result))]
+    sections, told = [*ended, *show_profile(result, is_whole=is_whole)], [*warnings, *profile_warnings(result)]
+    if is_whole:
+        sections += [warnings_section(told)] if told else []
+    else:
+        sections += short_warnings(result, told)
+        if words := next_command(result):
+            command = command_line(*words, store=store_of(store_hint))
+            following = Section("", code=f"{following.code}\n  {'Try':10}  {command}")
+    trace = files_folder(Path(store_hint)) / TRACE_FOLDER
+    backend = result.request.recipe.training.backend
+    opening = [trace_section(shlex.quote(str(trace)), backend)] if trace.is_dir() else []
+    return [*sections, following, *opening]
+
+
+def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
+    """Returns what a profile found, the bottleneck first; nothing for a run that trained."""
+    if result.profile is None or result.request.profile is None:
+        return []
+    if step := summarize_profile(result):
+        return [Section(describe_bottleneck(step)), *profile_sections(result, step, is_whole=is_whole)]
+    if result.request.profile.kind == "step":
+        return [Section("Nothing of it was timed: the run ended before its first round was done.")]
+    if result.profile.traced_step_seconds is None:
+        return [Section("No trace was taken: the run ended before its last step.")]
+    return [operation_section(result.profile)]
+
+
+def profile_document(result: RunResult) -> dict[str, Any]:
+    """Returns the statistics of a profile, and every reading that they were made of; nothing of a run that trained."""
+    if result.request.profile is None:
+        return {}
+    step = summarize_profile(result)
+    return {
+        "request": to_plain(result.request.profile),
+        "step": to_plain(step) | {"sentence": describe_bottleneck(step)} if step else None,
+        "readings": to_plain(result.profile),
+    }

@@ -1,4 +1,4 @@
-"""What `tfbench run` shows of a run: a live display on a terminal, plain lines elsewhere."""
+"""What is shown of a run or a profile: a live display on a terminal, plain lines elsewhere."""
 
 import contextlib
 import dataclasses
@@ -15,13 +15,15 @@ from rich.text import Text
 from tfbench.records.observer import Observer, TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
+from tfbench.report.profile.sentences import profile_screen
 from tfbench.report.run import header
-from tfbench.report.run.header import EpochRows
-from tfbench.report.run.sections import result_line, run_sections
+from tfbench.report.run.sections import next_section, result_line, run_sections
 from tfbench.report.table import Section, text
 from tfbench.wording import one_line, without_secrets
 
 Detail = Literal["quiet", "short", "full"]
+# A table of epochs is long from here on: the first and the last of them are shown, every tenth, and one a minute.
+_LONG_TABLE, _NUM_ENDS, _STRIDE, _MAX_SILENCE_SECONDS = 16, 3, 10, 60.0
 _WARMUP_REMARK = "samples/s excludes warm-up steps; epoch s includes them."
 
 
@@ -67,8 +69,8 @@ class _PatientFile:
 class RunConsole(Observer):
     """Shows one run. On a terminal a spinner, then a progress bar below the table; elsewhere only lines of plain text.
 
-    The bar is drawn when it is told of progress and at no other time: a thread that draws would take time from the
-    measurement beside it.
+    The bar is drawn when it is told of progress and at no other time: a thread that draws, as that of a spinner, would
+    take time from the measurement beside it.
 
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
@@ -91,37 +93,37 @@ class RunConsole(Observer):
         self._detail = detail
         self._bar_label = ""
         self._is_mute = quiet_stdout and detail == "quiet"
-        self._rows = EpochRows(is_whole=detail == "full")
         # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
         self._is_live = self._console.is_interactive and self._console.file.isatty()
-        self._remarks: list[str] = []  # what must be known before the losses in the table are read
-        self._num_epochs: int | None = None
+        self._has_begun = False
+        self._num_epochs: int | None = None  # None: not known
         self._steps_per_epoch: int | None = None
         self._status: Status | None = None
         self._progress: tuple[Progress, TaskID] | None = None
-        self._has_table = False
+        self._num_ended = 0
+        self._last_row_at: float | None = None  # seconds; None: there is no table yet
+        self._left_out: EpochRecord | None = None  # the last epoch, if it has no row
 
     def stage(self, text: str) -> None:
-        """Says what is being prepared, for example "loading data"."""
+        """Says what is being done, for example "loading data"."""
         if self._detail == "quiet":
             return
         if not self._is_live:
             self._print([text])
+        elif self._has_begun:
+            self._draw_bar(0, None, details=text)
         elif self._status:
             self._status.update(shown(text))
         else:
-            self._stop_progress()
             self._status = self._console.status(shown(text), refresh_per_second=4)
             self._status.start()
 
     def ready(self, result: RunResult) -> None:
         """Says what is about to be measured, once devices, data and model are ready."""
         self._stop_status()
+        self._has_begun = True
         recipe = result.request.recipe
-        outputs = result.model.num_outputs if result.model else None
-        self._remarks = header.describe_heads(recipe.training, outputs)
         self._num_epochs = None if recipe.measurement.is_limited else recipe.training.epochs
-        self._rows.num_epochs = self._num_epochs
         self._steps_per_epoch = result.steps_per_epoch
         if self._detail == "quiet":
             return
@@ -142,21 +144,36 @@ class RunConsole(Observer):
         details += f"  {formats.format_clock(progress.seconds_left)} left"
         self._draw_bar(progress.step, total, whole=whole, details=details)
 
-    def epoch(self, epoch: EpochRecord) -> None:
-        """Adds an epoch to the table, where it has its place there."""
-        if self._detail != "quiet":
-            self._stop_status()
-            self._print_rows(self._rows.take(epoch))
+    def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
+        """Says on a terminal which round of a profile is done."""
+        if self._is_live:
+            left = f"{seconds_left:.0f} s left of {seconds:g}" if seconds_left else "the last ones"
+            self._draw_bar(0, None, details=f"timing, round {number}, {left}")
 
-    def _print_rows(self, rows: Sequence[EpochRecord | None]) -> None:
-        """Adds rows to the table, None for those that are left out; the first brings the names of the columns."""
-        if rows and not self._has_table:
-            self._has_table = True
+    def epoch(self, epoch: EpochRecord) -> None:
+        """Adds an epoch to the table, if it has its place there."""
+        if self._detail == "quiet":
+            return
+        self._stop_status()
+        self._num_ended += 1
+        total = self._num_epochs or 0
+        has_row = (
+            self._detail == "full"
+            or 0 < total <= _LONG_TABLE
+            or self._num_ended <= _NUM_ENDS
+            or epoch.epoch > total - _NUM_ENDS > 0
+            or epoch.epoch % _STRIDE == 0
+            or epoch.elapsed_seconds - (self._last_row_at or 0.0) >= _MAX_SILENCE_SECONDS
+        )
+        self._left_out = None if has_row else epoch
+        if has_row:
+            self._print_row(epoch)
+
+    def _print_row(self, epoch: EpochRecord) -> None:
+        if self._last_row_at is None:
             self._print([header.epoch_header()], style="bold")
-            for remark in self._remarks:
-                self._print(formats.wrap(remark, self.width), style="yellow")
-        for epoch in rows:
-            self._print(["..."] if epoch is None else header.epoch_lines(epoch, self._steps_per_epoch))
+        self._last_row_at = epoch.elapsed_seconds
+        self._print(header.epoch_lines(epoch, self._steps_per_epoch))
 
     def finish(
         self,
@@ -180,39 +197,34 @@ class RunConsole(Observer):
             if not self._is_mute:
                 self._print([result_line(result, summary)])
             return
-        self._print_rows(self._rows.last())
-        if self._has_table:
+        is_full = self._detail == "full"
+        following = next_section(result, tracked, store_hint, files, self._server, is_full=is_full)
+        if self._left_out:
+            self._print_row(self._left_out)
+        if self._last_row_at is not None:
             has_warmup = result.request.recipe.measurement.warmup_steps
             self._print([_WARMUP_REMARK, ""] if has_warmup else [""])
-        first, *others = run_sections(
-            result,
-            summary,
-            tracked,
-            store_hint,
-            is_full=self._detail == "full",
-            server=self._server,
-            files=files,
-        )
-        self._print([first.title], style="bold green" if result.status == "FINISHED" else "bold red")
-        self._print(text([dataclasses.replace(first, title="")], self.width))
+        if result.request.profile:
+            sections = profile_screen(result, summary.warnings, store_hint, following, is_whole=is_full)
+        else:
+            sections = [*run_sections(result, summary, is_full=is_full), following]
+        first, *others = sections
+        title = formats.wrap(first.title, self._console.width)
+        self._print(title, style="bold green" if result.status == "FINISHED" else "bold red")
+        self._print(text([dataclasses.replace(first, title="")], self._console.width))
         self.show_sections(others)
 
     def show_sections(self, sections: Sequence[Section]) -> None:
         """Shows sections, each below an empty line; warnings in yellow, as they say themselves."""
         for section in sections:
             is_warning = section.sentences[:1] and section.sentences[0].startswith(("! ", "- "))
-            self.show(text([section], self.width), style="yellow" if is_warning else None)
+            self.show(text([section], self._console.width), style="yellow" if is_warning else None)
 
     def show(self, lines: Sequence[str], *, style: str | None = None) -> None:
         """Shows lines below an empty one, for what is not of one run alone."""
         self._stop_status()
-        if not self._is_mute:
-            self._print_block(list(lines), style=style)
-
-    @property
-    def width(self) -> int:
-        """Characters of a line."""
-        return self._console.width
+        if lines and not self._is_mute:
+            self._print(["", *lines], style=style)
 
     def warning(self, text: str) -> None:
         """Says what the user should know, without stopping the display; on stderr where stdout is kept to a line."""
@@ -223,6 +235,7 @@ class RunConsole(Observer):
 
     def close(self) -> None:
         """Takes the spinner or the bar off the screen. Needed on every way out; harmless when called twice."""
+        self._has_begun = False
         self._stop_status()
         self._stop_progress()
 
@@ -259,10 +272,6 @@ class RunConsole(Observer):
         if self._progress:
             self._progress[0].stop()
             self._progress = None
-
-    def _print_block(self, lines: list[str], *, style: str | None = None) -> None:
-        if lines:
-            self._print(["", *lines], style=style)
 
     def _print(self, lines: Iterable[str], *, style: str | None = None) -> None:
         for line in lines:  # as Text, since a path or a title is shown as it is, and a style stays off the bar below

@@ -1,7 +1,6 @@
 """What stands above the figures of a run: what is measured on which devices, and the table of its epochs."""
 
 import dataclasses
-import math
 from collections.abc import Iterable
 
 from tfbench.recipe.backend_support import title_of
@@ -82,7 +81,7 @@ def header_lines(result: RunResult, width: int) -> list[str]:
     parts.append(_describe_profile(result) if result.request.profile else _describe_length(result))
     if resume := result.request.resume:
         parts.append(f"resumes {resume.run_id} after epoch {len(resume.epochs)}")
-    notes = placement.notes if placement else ()
+    notes = [*(placement.notes if placement else ()), *describe_heads(recipe.training)]
     return [
         f"{recipe.recipe.title} ({recipe.name})",
         *_packed(parts, width),
@@ -129,24 +128,11 @@ def _describe_precision(result: RunResult) -> str:
     return ", ".join(parts)
 
 
-def describe_heads(training: TrainingConfig, num_outputs: int | None) -> list[str]:
-    """Returns between which values a double softmax keeps the losses of so many outputs; nothing without one."""
-    if not num_outputs or "double_softmax" not in (training.head, training.validation_head):
-        return []
-    high = math.log(num_outputs - 1 + math.e)
-    if training.head == training.validation_head:
-        where, which = "all losses", "training.head and training.validation_head"
-    elif training.head == "double_softmax":
-        where, which = "loss", "training.head"
-    else:
-        where, which = "val_loss and losses in inference mode", "training.validation_head"
-    lines = [
-        f"{where}: softmax applied twice ({which} = double_softmax), so between {high - 1:.3f} and {high:.3f} "
-        f"for {num_outputs} outputs"
-    ]
-    if training.head != training.validation_head:
-        lines.append("loss and val_loss are not on one scale: compare accuracies")
-    return lines
+def describe_heads(training: TrainingConfig) -> list[str]:
+    """Returns which losses have a second softmax, which keeps them above 0; nothing where none has."""
+    heads = {"loss": training.head, "val loss": training.validation_head}
+    named = [name for name, head in heads.items() if head == "double_softmax"]
+    return [f"{' and '.join(named)}: softmax is applied twice, so even a perfect model is above 0"] if named else []
 
 
 def name_parts(placement: Placement) -> str:
@@ -155,47 +141,3 @@ def name_parts(placement: Placement) -> str:
         return count(placement.num_replicas, "replica")
     mesh = " x ".join(f"{name} {size}" for name, size in placement.mesh.items())
     return count(placement.num_devices, "device") + (f", a mesh of {mesh}" if mesh else "")
-
-
-# A table of epochs is long from here on: the first and the last of them are shown, every tenth, and one a minute.
-_LONG_TABLE = 16
-_NUM_ENDS = 3
-_STRIDE = 10
-_MAX_SILENCE_SECONDS = 60.0
-
-
-class EpochRows:
-    """Chooses the rows of a table of epochs that may be long, as the epochs end.
-
-    Args:
-        is_whole: Whether every epoch has its row.
-    """
-
-    def __init__(self, *, is_whole: bool) -> None:
-        self.num_epochs: int | None = None  # None: not known
-        self._is_whole = is_whole
-        self._num_taken = 0
-        self._shown_at = 0.0
-        self._waiting: list[EpochRecord] = []
-
-    def take(self, epoch: EpochRecord) -> list[EpochRecord | None]:
-        """Returns what is to be shown now that an epoch is over: nothing, or its row, after None for a gap."""
-        total = self.num_epochs or 0
-        self._num_taken += 1
-        self._waiting.append(epoch)
-        is_shown = (
-            self._is_whole
-            or 0 < total <= _LONG_TABLE
-            or self._num_taken <= _NUM_ENDS
-            or epoch.epoch > total - _NUM_ENDS > 0
-            or epoch.epoch % _STRIDE == 0
-            or epoch.elapsed_seconds - self._shown_at >= _MAX_SILENCE_SECONDS
-        )
-        return self.last() if is_shown else []
-
-    def last(self) -> list[EpochRecord | None]:
-        """Returns the last epoch, if it was not shown; the row of one before it takes no more room than a gap."""
-        rows, self._waiting = self._waiting, []
-        if rows:
-            self._shown_at = rows[-1].elapsed_seconds
-        return [*rows] if len(rows) <= 2 else [None, rows[-1]]

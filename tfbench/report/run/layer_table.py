@@ -67,7 +67,7 @@ def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tupl
         yield "forward", f"{format_si(forward, 'FLOP', 4)} per sample"
         yield "training", f"{format_si(trained, 'FLOP', 4)} per sample{times}"
         yield "step", f"{step} (training x {count(training.global_batch_size, 'sample')})"
-    for text in (*table.notes, *describe_heads(training, table.layers[-1].num_outputs)):
+    for text in (*table.notes, *describe_heads(training)):
         yield "note", text
 
 

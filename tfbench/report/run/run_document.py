@@ -8,7 +8,7 @@ from tfbench.recipe import tables
 from tfbench.records.placement import Placement
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun, read_fast
 from tfbench.report.document import FORMAT_VERSION, finite, format_iso, to_plain
-from tfbench.report.profile.profiles import add_warnings, profile_document
+from tfbench.report.profile.sentences import profile_document, profile_warnings
 from tfbench.report.run.costs import energy_document
 
 # In other words, or, as raw readings that are long, in the journal.
@@ -69,7 +69,7 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
     dropped: list[str] = []
     plain: dict[str, Any] = finite(values, dropped)
     lost = [f"not finite, so written as null: {', '.join(dropped)}."] if dropped else []
-    return plain | {"warnings": [*add_warnings(result, summary).warnings, *lost]}
+    return plain | {"warnings": [*summary.warnings, *profile_warnings(result), *lost]}
 
 
 def describe_error(result: RunResult) -> str | None:

@@ -5,19 +5,14 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tfbench.analysis.comparison.references import PHASE_FIGURES, match_run
+from tfbench.analysis.comparison.references import match_run
 from tfbench.analysis.run.cost import compute_cost
+from tfbench.analysis.run.effective import EffectiveValue
 from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
-from tfbench.report.comparison.references import (
-    DISCLAIMER,
-    describe_match,
-    describe_ratio,
-    format_ratio,
-    match_remarks,
-    reference_notes,
-)
+from tfbench.report.comparison.difference import format_value
+from tfbench.report.comparison.references import describe_match, describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.run.costs import cost_section, describe_cost, energy_pairs
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
@@ -29,42 +24,18 @@ _MAX_WARNINGS, _MAX_PUBLISHED, _WARNING_CHARACTERS = 3, 3, 150
 _EVALUATIONS = {"test": "Test split", "multiview": "Multi-view"}
 
 
-def run_sections(
-    result: RunResult,
-    summary: Summary,
-    tracked: TrackedRun | None,
-    store_hint: str,
-    *,
-    is_full: bool = False,
-    server: str | None = None,
-    files: Sequence[str] = (),
-) -> list[Section]:
-    """Returns what there is to say of a run that is over.
-
-    Args:
-        result: The whole run.
-        summary: Its figures; what was not measured is left out.
-        tracked: Where it stands in MLflow; None: it could not be brought there.
-        store_hint: Where its journal lies.
-        is_full: Whether to list every figure, warning and file; else the answer alone.
-        server: Address of the MLflow server that it was to go to; None: into the store's own database.
-        files: What the run left besides: its model, and the picture of it.
-    """
+def run_sections(result: RunResult, summary: Summary, *, is_full: bool = False) -> list[Section]:
+    """Returns what there is to say of a run that is over: the answer alone, or every figure and warning."""
     answer = Section(status_line(result, summary), tables=(facts(_list_answers(result, summary)),))
     sections = [answer, *_predictions(result)]
     if not is_full:
-        return [
-            *sections,
-            *short_warnings(result, summary.warnings),
-            next_section(result, tracked, store_hint, files, server),
-        ]
-    sections += [_figures(result, summary), *(_published(result, summary) if result.epochs else ())]
-    sections += [cost] if (cost := cost_section(result)) else []
+        return [*sections, *short_warnings(result, summary.warnings)]
+    published = reference_section(match_run(result, summary))
+    sections += [one for one in (_figures(result, summary), published, cost_section(result)) if one]
     asked = find_requested_warnings(result)
     if told := [warning for warning in summary.warnings if warning not in asked]:
         sections.append(warnings_section(told))
-    sections += [Section("Notes", tuple(f"i {one}" for one in asked))] if asked else []
-    return [*sections, next_section(result, tracked, store_hint, files, server, is_full=True)]
+    return [*sections, *([Section("Notes", tuple(f"i {one}" for one in asked))] if asked else [])]
 
 
 def status_line(result: RunResult, summary: Summary | None = None) -> str:
@@ -138,10 +109,8 @@ def _describe_published(result: RunResult, summary: Summary) -> str:
     matches = match_run(result, summary)
     texts = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
     if texts:
-        more = [f"{len(texts) - _MAX_PUBLISHED} more"] if len(texts) > _MAX_PUBLISHED else []
-        others = sum(not match.pairs for match in matches)
-        more += [f"{count(others, 'result')} not comparable"] if others else []
-        return "; ".join([*texts[:_MAX_PUBLISHED], *more])
+        left_out = len(texts) - _MAX_PUBLISHED
+        return "; ".join([*texts[:_MAX_PUBLISHED], *([f"{left_out} more"] if left_out > 0 else [])])
     reasons = [reason for reason, _ in itertools.groupby(map(describe_match, matches))]
     why = reasons[0] if len(reasons) == 1 else "none of them comparable"
     return f"{count(len(matches), 'result')}, {why}" if matches else ""
@@ -223,32 +192,6 @@ def _figures(result: RunResult, summary: Summary) -> Section:
     return Section("Figures", tuple(checks), (Table("figures", columns, rows),))
 
 
-def _published(result: RunResult, summary: Summary) -> Iterator[Section]:
-    """Yields this run's figures above those published for the recipe."""
-    references = result.request.recipe.reference
-    if not references:
-        return
-    published = dict.fromkeys(name for reference in references for name in reference.figures)
-    names = [name for name in published if name not in PHASE_FIGURES]
-    ours = {name: summary.metrics.get(name) for name in names}
-    if any(epoch.is_part(result.steps_per_epoch) for epoch in result.epochs):
-        ours |= dict.fromkeys({"epochs", "elapsed_seconds"} & ours.keys())  # a part of an epoch is none
-    elif "epochs" in ours:
-        ours["epochs"] = len(result.epochs)
-    placement, mark = result.placement, f" {SYNTHETIC}" if result.is_synthetic else ""
-    hardware = ", ".join(dict.fromkeys(placement.hardware)) if placement else "no device"
-    devices = f", {' '.join(placement.devices)}" if placement else ""
-    rows = [{"of": f"this run: {hardware}{devices}{mark}", **ours}] + [
-        {"of": f"{one.hardware}, {one.devices}{'' if one.verified else ' (unverified)'}", **one.figures}
-        for one in references
-    ]
-    columns = (*(Column(name, name, format_number) for name in names), Column("of", "of", align="left"))
-    matches = match_run(result, summary)
-    remarks = [*match_remarks(matches), *([DISCLAIMER] if any(match.pairs for match in matches) else [])]
-    remarks += reference_notes([match.reference for match in matches])
-    yield Section("Published results", tables=(Table("published results", columns, rows, tuple(remarks)),))
-
-
 def next_section(
     result: RunResult,
     tracked: TrackedRun | None,
@@ -260,7 +203,13 @@ def next_section(
 ) -> Section:
     """Returns where a run is stored, how to see the rest of it, and how to go on with it.
 
-    Arguments are those of `run_sections`. Each command stands in one piece, to be copied.
+    Args:
+        result: The run.
+        tracked: Where it stands in MLflow; None: it could not be brought there.
+        store_hint: Where its journal lies.
+        files: What the run left besides: its model, and the picture of it.
+        server: Address of the MLflow server that it was to go to; None: into the store's own database.
+        is_full: Whether the journal and the place in MLflow are named, too.
     """
     store = store_of(store_hint)
     details = command_line("runs", result.request.run_id[:_ID_CHARACTERS], store=store)
@@ -303,3 +252,33 @@ def resume_command(result: RunResult, store: Path | str) -> str:
     if done is None or result.status == "RUNNING" or (result.status == "FINISHED" and not result.stop_reason):
         return ""
     return f"{command_line('run', '--resume', result.request.run_id, store=store)}    # from epoch {done + 1}"
+
+
+def effective_section(result: RunResult, values: Sequence[EffectiveValue]) -> Section:
+    """Returns what was in effect beside what was asked for, and in a sentence what differs."""
+    columns = (
+        Column("mark", " ", align="left"),
+        Column("name", "setting", align="left"),
+        Column("effective", "in effect", align="left"),
+        Column("asked", "asked for", align="left"),
+    )
+    rows = [
+        {
+            "mark": "!" if value.differs else "",
+            "name": value.name,
+            "effective": _describe(value),
+            "asked": None if value.asked is None else format_value(value.asked),
+        }
+        for value in values
+    ]
+    differing = [value.name for value in values if value.differs]
+    verdict = f"Not as asked for: {', '.join(differing)}." if differing else "All settings are as asked for."
+    title = f"{result.request.name} ({result.request.run_id})"
+    return Section(title, (verdict,), (Table("effective settings", columns, rows),))
+
+
+def _describe(value: EffectiveValue) -> str:
+    is_own_choice = value.name in ("intra_op_threads", "inter_op_threads") and value.effective == 0
+    if is_own_choice:
+        return "0: one per core"
+    return "-" if value.effective is None else format_value(value.effective)

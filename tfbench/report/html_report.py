@@ -12,14 +12,11 @@ from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.machines import version_warnings
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.run.warnings import merge_warnings
-from tfbench.metrics import BREAKDOWN_ENTRIES
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format_value, list_planned_runs
-from tfbench.report.comparison.comparison import comparison_table, outcome_of
-from tfbench.report.comparison.plots import median_breakdowns
+from tfbench.report.comparison.comparison import comparison_sections, comparison_table, outcome_of
 from tfbench.report.comparison.scaling import scaling_title
-from tfbench.report.comparison.sections import comparison_sections
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import format_bytes, format_speed
 from tfbench.report.plot import Plot
@@ -29,8 +26,6 @@ from tfbench.wording import count
 
 GENERATOR = '<meta name="generator" content="tfbench '  # how a report is told from any other file
 MAX_RUNS = 1000  # in the list of runs
-_BREAKDOWN = "breakdown.png"  # the plot that stands beside its table
-_SHOWN_SECONDS = 0.005  # from which an entry of the time breakdown has a row
 _SHARED_CORES = "logical devices that share the cores of one processor"
 
 
@@ -54,7 +49,7 @@ def render_report(contents: ReportContents) -> str:
     """Returns the report as HTML."""
     kind = f"sweep {contents.plan.sweep_id}" if contents.plan else "comparison of runs"
     title = escaped(_title(contents.comparison))
-    style = files("tfbench.report.html").joinpath("style.css").read_text(encoding="utf-8")
+    style = files("tfbench.report").joinpath("style.css").read_text(encoding="utf-8")
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -84,9 +79,8 @@ def report_sections(contents: ReportContents) -> list[Section]:
     sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
     if find_scaling(comparison):  # which has no row for each setting
         sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend(comparison)]),)))
-    plots = tuple(plot for plot in contents.plots if plot.name != _BREAKDOWN)
-    sections += [Section("Plots", plots=plots), *(one for one in others if one.title != "Warnings")]
-    sections += [_warnings(comparison), _failures(comparison), _breakdown(contents), *_environment(contents)]
+    sections += [Section("Plots", plots=contents.plots), *(one for one in others if one.title != "Warnings")]
+    sections += [_warnings(comparison), _failures(comparison), *_environment(contents)]
     sections += [*_reproduction(contents), _runs(comparison)]
     return [
         one for one in sections if one.sentences or one.code or one.plots or any(table.rows for table in one.tables)
@@ -164,28 +158,6 @@ def _failures(comparison: Comparison) -> Section:
     return Section(
         "Without a speed, or not in every round", tables=(Table("configurations without a speed", columns, rows),)
     )
-
-
-def _breakdown(contents: ReportContents) -> Section:
-    breakdowns = median_breakdowns(contents.comparison)
-    meanings = BREAKDOWN_ENTRIES | {"unaccounted": "what is in no entry"}
-    rows = [
-        {
-            "entry": name.replace("_", " "),
-            "meaning": meanings[name],
-            **{setup: one[name] for setup, one in breakdowns.items()},
-        }
-        for name in next(iter(breakdowns.values()), {})
-        if any(abs(breakdown[name]) >= _SHOWN_SECONDS for breakdown in breakdowns.values())
-    ]
-    columns = (
-        Column("entry", "entry", align="left"),
-        *(Column(setup, setup, "{:.2f}".format) for setup in breakdowns),
-        Column("meaning", "meaning", align="left"),
-    )
-    table = Table("breakdown of each setup", columns, rows, ("Medians over all runs of a setup, in seconds.",))
-    plots = tuple(plot for plot in contents.plots if plot.name == _BREAKDOWN)
-    return Section("Where the time of a measuring process went", tables=(table,), plots=plots)
 
 
 def _environment(contents: ReportContents) -> Iterator[Section]:

@@ -1,0 +1,120 @@
+"""What a series of runs or a sweep shows: the display of the run under way, one line for each that is over."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from tfbench.analysis.run.warnings import find_requested_warnings
+from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan, list_planned_runs
+from tfbench.report import formats
+from tfbench.report.comparison.sweep import run_label
+from tfbench.report.run.console import RunConsole
+from tfbench.report.run.sections import bring_it_there, status_line
+from tfbench.wording import count, cut, store_of
+
+_BAR_CHARACTERS = 64  # of a bar and what stands beside it
+
+
+class SeriesConsole(RunConsole):
+    """Shows each run of a series in a line.
+
+    Args:
+        label: What the line of a run begins with, for example "round 2 of 6, b"; of a sweep, the run that is made.
+        warned: Warnings that runs before gave, which are not repeated; those of these runs are added.
+        quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        server: As of `RunConsole`.
+        is_tracked: Whether runs are to be in MLflow, so that one which is not is said to be missing there.
+        console: Writes to this instead.
+    """
+
+    def __init__(
+        self,
+        label: str = "",
+        warned: set[str] | None = None,
+        *,
+        quiet_stdout: bool = False,
+        server: str | None = None,
+        is_tracked: bool = True,
+        console: Console | None = None,
+    ) -> None:
+        super().__init__(quiet_stdout=quiet_stdout, server=server, console=console)
+        self._is_tracked = is_tracked
+        self._label = label
+        self._warned = set() if warned is None else warned
+
+    def stage(self, text: str) -> None:
+        """Says on a terminal what is being done."""
+        if self._is_live:
+            super().stage(text if self._has_begun else f"{self._label}: {text}")
+
+    def ready(self, result: RunResult) -> None:
+        """Shows nothing but the run's name beside its bar: all runs of a series are of one kind."""
+        self._has_begun = True
+        self._bar_label = cut(self._label, max(3, self._console.width - _BAR_CHARACTERS))
+
+    def epoch(self, epoch: EpochRecord) -> None:
+        """Shows nothing."""
+
+    def warning(self, text: str) -> None:
+        """Says what the user should know, once in a series."""
+        if text not in self._warned:
+            self._warned.add(text)
+            super().warning(text)
+
+    def finish(
+        self,
+        result: RunResult,
+        summary: Summary,
+        tracked: TrackedRun | None,
+        store_hint: str,
+        files: Sequence[str] = (),
+    ) -> None:
+        """Shows the run's speed, or how else it ended, and how many warnings there are beside what was asked for."""
+        self.close()
+        speed = summary.metrics.get("samples_per_second")
+        parts = [status_line(result)]
+        if result.status == "FINISHED" and speed is not None:
+            parts = [f"{formats.format_speed(speed)} samples/s"]
+        if tracked is None and self._is_tracked:
+            parts.append(f"not in MLflow; `{bring_it_there(store_of(store_hint), self._server)}` brings it there")
+        asked_for = find_requested_warnings(result)
+        if warnings := [warning for warning in summary.warnings if warning not in asked_for]:
+            parts.append(count(len(warnings), "warning"))
+        line = f"{self._label}: {'; '.join(parts)} ({result.request.run_id})"
+        self._print(self._fit(line), style=None if result.status == "FINISHED" else "bold red")
+
+
+class SweepConsole(SeriesConsole):
+    """Shows each run of a sweep in a line, with its place among all.
+
+    Args:
+        plan: Of the sweep.
+        num_runs: That are made here; None: all.
+        options: As of `SeriesConsole`.
+    """
+
+    def __init__(self, plan: SweepPlan, *, num_runs: int | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._plan = plan
+        self._num_runs = len(list_planned_runs(plan)) if num_runs is None else num_runs
+
+    def extend(self, plan: SweepPlan) -> None:
+        """Takes in that the sweep goes on by a plan with more runs."""
+        self._plan = plan
+        self._num_runs = len(list_planned_runs(plan))
+
+    def begin(self, planned: PlannedRun, num_done: int, seconds_left: float) -> None:
+        """Names the run that is about to be made."""
+        name = run_label(self._plan, planned)
+        self._label = f"[{num_done + 1}/{self._num_runs}, {formats.format_clock(seconds_left)} left] {name}"
+
+    def end(self, planned: PlannedRun, result: PlannedRunResult, summary: Summary | None) -> None:
+        """Says what became of a run that was not made."""
+        if summary is None:
+            self._print([f"{run_label(self._plan, planned)}: {result.outcome}: {result.reason}"])
+
+    def stop(self) -> None:
+        """Takes off the screen what is to be seen only while the sweep lasts."""
+        self.close()

@@ -1,1 +1,0 @@
-"""Reports of sweeps and searches."""
