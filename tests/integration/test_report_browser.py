@@ -60,10 +60,14 @@ def window(folder: Path) -> Iterator[Browser]:
 
 def test_every_plot_is_shown_and_nothing_is_fetched(window: Browser, folder: Path) -> None:
     window.open((folder / "report.html").as_uri())
-    widths = "return [...document.querySelectorAll('figure img')].map(plot => plot.getBoundingClientRect().width)"
+    widths = "return [...document.querySelectorAll('figure svg')].map(plot => plot.getBoundingClientRect().width)"
     assert wait_for(lambda: window.run(widths), "the plots") == [800] * 4
-    fetched = window.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
-    assert [name for name in fetched if not name.startswith("data:")] == []
+    colors = """
+        const of = name => getComputedStyle(document.querySelector(name));
+        return [of('figure path').fill, of('body').backgroundColor];
+    """
+    assert len(set(window.run(colors))) == 1  # the plot's and the page's
+    assert window.run("return performance.getEntriesByType('resource').map(entry => entry.name)") == []
     assert window.run(FIND_TOO_WIDE) == []
 
 
@@ -85,7 +89,7 @@ def test_on_a_phone_a_plot_that_is_tapped_is_as_large_as_its_text_needs(window: 
     width = """
         const plot = document.querySelector('iframe').contentDocument.querySelector('figure .scroll');
         %s
-        return plot.querySelector('img').getBoundingClientRect().width;
+        return plot.querySelector('svg').getBoundingClientRect().width;
     """
     assert wait_for(lambda: window.run(width % ""), "the plot") < PHONE_PIXELS
     assert window.run(width % "plot.focus();") > 1.5 * PHONE_PIXELS

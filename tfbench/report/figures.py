@@ -1,12 +1,13 @@
-"""Draws plots, as lines or as bars, as PNG files."""
+"""Draws plots, as lines or as bars, as PNG files and as parts of a page."""
 
 import functools
 import io
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tfbench.records.whole_files import write_output
 from tfbench.report.plot import Plot, Point, Series, keep_ends
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
 # Told apart by people who see red and green alike: of Okabe and Ito (2008), and three that are as far from those as
 # they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
 SETUP_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#332233", "#3333dd", "#662200")
+_PAGE, _INK, _GRID = "#ffffff", "#1a1a1a", "#e2e2e2"
+# Of the page that a picture stands in, and which has others where it is dark.
+_VARIABLES = {_PAGE: "page", _INK: "ink", _GRID: "line"} | {color: f"line-{n}" for n, color in enumerate(SETUP_COLORS)}
+_COLOR = re.compile("|".join(_VARIABLES))
+_LEFT_OUT = re.compile(  # of a file that becomes a part of a page: its head, and digits that nobody sees
+    r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns(:\w+)?="[^"]*"|(?<=<g) id="[^"]*"'
+    r"|(?<=\.\d\d)\d+(?=[^<>]*>)",
+    re.S,
+)
+
 _WIDTH_INCHES, _DOTS_PER_INCH = 8.0, 150
 _TITLE_WIDTH = 100  # characters
 _MAX_PANELS = 6
@@ -33,18 +44,34 @@ _LINES, _MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v", "P", "X", "
 _HATCHES = ("", "//", "\\\\", "xx", "--", "||", "++", "/-", "\\|", "////", "/|", "\\-", "x|", "----")  # of lines alone
 
 
-@functools.lru_cache(maxsize=32)  # a report's plots may be wanted as files and in MLflow
 def png(plot: Plot) -> bytes:
     """Returns a plot as a PNG file's bytes."""
+    return _draw(plot, "png")
+
+
+def svg(plot: Plot) -> str:
+    """Returns a plot as an element of an HTML page, in the colours of its style sheet."""
+    element = _LEFT_OUT.sub("", _draw(plot, "svg").decode())
+    return _COLOR.sub(lambda found: f"var(--{_VARIABLES[found[0]]})", element).strip()
+
+
+@functools.lru_cache(maxsize=32)  # a report's plots may be wanted as files and in MLflow
+def _draw(plot: Plot, kind: Literal["png", "svg"]) -> bytes:
     from cycler import cycler
     from matplotlib import rc_context
     from matplotlib.text import Text
 
+    pages = dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), _PAGE)
+    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     settings: Any = {
+        **pages,
+        **dict.fromkeys(inks, _INK),
         "axes.prop_cycle": cycler(color=SETUP_COLORS),
         "axes.spines.right": False,
         "axes.spines.top": False,
-        "grid.color": "#e2e2e2",
+        "grid.color": _GRID,
+        "svg.fonttype": "none",
+        "svg.hashsalt": plot.name,  # a picture is the same every time, and its names differ from those of others
         "text.parse_math": False,  # a title may be anybody's, and hold a dollar sign
         "text.usetex": False,
     }
@@ -53,7 +80,7 @@ def png(plot: Plot) -> bytes:
         figure = lines(plot) if plot.kind == "lines" else bars(plot)
         for text in figure.findobj(Text):
             text.set_text(_shown(text.get_text()))
-        figure.savefig(file, dpi=_DOTS_PER_INCH)
+        figure.savefig(file, dpi=_DOTS_PER_INCH, format=kind)
     return file.getvalue()
 
 

@@ -1,6 +1,5 @@
 """Tables and sections, and what writes them: plain text, Markdown, CSV and HTML."""
 
-import base64
 import csv
 import functools
 import html as escaping
@@ -12,7 +11,7 @@ from typing import Any, Literal
 from tfbench.metrics import CURVE_METRICS, METRICS, PROFILE_METRICS
 from tfbench.records.sweep import format_value
 from tfbench.report import formats
-from tfbench.report.figures import png
+from tfbench.report.figures import svg
 from tfbench.report.plot import Plot
 from tfbench.wording import clean, markdown_text, one_line, without_secrets
 
@@ -242,8 +241,9 @@ def html(sections: Iterable[Section]) -> str:
 
 def _picture(plot: Plot) -> str:
     """Returns a plot in a box of its own."""
-    image = f'<img alt="{escaped(plot.alt)}" src="data:image/png;base64,{base64.b64encode(png(plot)).decode()}">'
-    return f'<figure><div class="scroll" role="region" tabindex="0" aria-label="plot">{image}</div></figure>\n'
+    start = f'<svg role="img" aria-label="{escaped(plot.alt)}" '
+    picture = svg(plot).replace("<svg ", start, 1)
+    return f'<figure><div class="scroll" role="region" tabindex="0" aria-label="plot">{picture}</div></figure>\n'
 
 
 def escaped(words: str) -> str:

@@ -52,7 +52,7 @@ def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> N
     names = [*PLOTS, "accuracy_by_time.png"]
     assert sorted(path.name for path in Path("plots").iterdir()) == sorted(names)
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in Path("plots").iterdir())
-    assert text.count("<img ") == len(names)
+    assert text.count("<svg ") == len(names)
     assert "out of memory: it took 9 GiB" in text
     assert "tfbench sweep test.toml --repeats 2\ntfbench report --sweep @last<" in text
 
