@@ -16,11 +16,13 @@ def main() -> None:
     """Runs the command line, and ends the process at once where it was interrupted."""
     try:
         cli.main()
+    except KeyboardInterrupt:  # a second one, while the first was told
+        os._exit(ExitCode.INTERRUPTED)
     except SystemExit as end:
         if end.code != ExitCode.INTERRUPTED:
             raise
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(AttributeError, OSError, ValueError):
+            with contextlib.suppress(AttributeError, OSError, ValueError, KeyboardInterrupt):
                 stream.flush()
         os._exit(ExitCode.INTERRUPTED)  # Python's own end aborts where a thread waits for what was given up
 

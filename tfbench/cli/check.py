@@ -21,6 +21,7 @@ _SECONDS = 5.0
 @click.option(
     "--baseline",
     metavar="FILE|RUN",
+    multiple=True,
     help="Compare with a file of --save, or a run and its repeats.",
 )
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
@@ -33,7 +34,7 @@ _SECONDS = 5.0
 @measures
 def check_command(
     recipe: str,
-    baseline: str | None,
+    baseline: tuple[str, ...],
     save: Path | None,
     fail_above: float,
     repeats: int,
@@ -62,6 +63,8 @@ def check_command(
     from tfbench.report.table import text
     from tfbench.runs import baseline as baselines
 
+    if len(baseline) > 1:  # click would take the last without a word
+        raise click.UsageError("--baseline: name one file or run.")
     if bool(baseline) == bool(save):
         raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
     request = measuring.make_request(recipe, direct, steady_seconds=_SECONDS)
@@ -73,7 +76,7 @@ def check_command(
         lines = baseline_lines(sample, save)
         _echo(lines, {"file": str(save), "baseline": sample}, made, measuring)
         return ExitCode.DONE
-    found = baselines.read_baseline(measuring.store, baseline or "")
+    found = baselines.read_baseline(measuring.store, *baseline)
     done, made = baselines.check(
         request,
         found,

@@ -29,19 +29,18 @@ from tfbench.cli._settings import read_machines
 from tfbench.cli._store import make_tracker
 from tfbench.cli.compare import show_compared
 from tfbench.errors import InterruptedRunError, TrackingError, UnknownNameError
-from tfbench.report.history import STATUSES
 
 if TYPE_CHECKING:
     from tfbench.runs.recovery import RecoveredRun
     from tfbench.store.store import Store
 
+_STATUSES = ("finished", "failed", "killed", "running", "incomplete", "unreadable")
+
 
 @click.command("runs", short_help="List runs and sweeps, or show one run in full.")
 @click.argument("run", required=False)
 @click.option("--recipe", metavar="NAME", help="Only what is of this recipe.")
-@click.option(
-    "--status", type=click.Choice([one.lower() for one in STATUSES], case_sensitive=False), help="Only these."
-)
+@click.option("--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Only these.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", default=20, help="Maximum number.")
 @store_option
 @format_option
@@ -113,7 +112,7 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
 def diff_command(first: str, second: str, store: "Store", output_format: str) -> None:
     """Show what differs between two runs: results, and what may have caused it.
 
-    RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. First comes what must be equal for
+    RUN is the beginning of an id , a run name, or @last. First comes what must be equal for
     devices or strategies to be compared, and is not: XLA, precision, data, batch size, versions, machine.
 
     \b
@@ -142,7 +141,7 @@ def diff_command(first: str, second: str, store: "Store", output_format: str) ->
 def export_command(run: str, output: Path | None, store: "Store") -> None:
     """Write a run to a file that `tfbench import` reads, here or on another machine.
 
-    RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. The file is the run's journal:
+    RUN is the beginning of an id, a run name, or @last. The file is the run's journal:
     everything that was measured, as lines of JSON.
 
     \b

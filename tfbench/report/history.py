@@ -10,7 +10,6 @@ from tfbench.report.table import Column, Section, Table, facts
 from tfbench.wording import count, cut
 
 Kind = Literal["run", "profile", "repeats", "trial", "sweep", "scaling"]
-STATUSES = ("FINISHED", "FAILED", "KILLED", "RUNNING", "INCOMPLETE", "UNREADABLE")
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
 _RECIPE_CHARACTERS, _SETUPS_CHARACTERS = 20, 40
 

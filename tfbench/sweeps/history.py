@@ -23,7 +23,7 @@ def list_history(store: Store, *, recipe: str | None = None, status: str | None 
     Args:
         store: Whose journals and records of sweeps are read.
         recipe: Only what is of this recipe; None: all.
-        status: One of `STATUSES` of `tfbench.report.history`; None: all.
+        status: As an entry has it; None: all.
     """
     briefs, unreadable = read_briefs(store, store.run_ids())
     ended = {brief.run_id: brief for brief in briefs}

@@ -275,7 +275,7 @@ def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_th
         "Warnings",
         "- 5 of 6 runs: others kept 0 cores busy",
         *(f"- {num} of 6 runs: {kinds[num - 1]}" for num in (4, 3, 2)),
-        "- and 1 more kind of warning, in fewer runs: see `tfbench report`",
+        "- and 1 more kind of warning, in fewer runs: see the report",
     ]
 
 

@@ -62,10 +62,10 @@ def test_the_fastest_machine_need_not_be_the_cheapest() -> None:
     assert (big.epoch_seconds, small.epoch_seconds) == (pytest.approx(30.0), pytest.approx(60.0))
     assert (big.epoch_cost, small.epoch_cost) == (pytest.approx(3.0 * 30 / 3600), pytest.approx(0.5 * 60 / 3600))
     assert sentences(found) == [
-        "Fastest machine: big by default cpu:0 at batch 32.",
-        "Cheapest machine for the steps of an epoch: small by default cpu:0 at batch 32.",
+        "Fastest machine (not judged): big by default cpu:0 at batch 32.",
+        "Cheapest machine for the steps of an epoch (not judged): small by default cpu:0 at batch 32.",
     ]
-    assert find_verdict(found)[0].startswith("Fastest machine: big")
+    assert find_verdict(found)[0].startswith("Fastest machine (not judged): big")
 
 
 def test_each_machine_has_its_fastest_setup_first_and_each_setting_its_own_machine() -> None:
@@ -82,7 +82,7 @@ def test_each_machine_has_its_fastest_setup_first_and_each_setting_its_own_machi
         (64, "small", "default cpu:0 on small"),
     ]
     assert sentences(found) == [
-        "Fastest machine: big by default gpu:0 at batch 32; small by default cpu:0 at batch 64."
+        "Fastest machine (not judged): big by default gpu:0 at batch 32; small by default cpu:0 at batch 64."
     ]
 
 
@@ -131,7 +131,7 @@ def test_the_way_to_an_accuracy_is_paid_for_where_every_run_got_there() -> None:
     machines = by_machine(found)
     assert [machines[name].cost_to_accuracy for name in ("big", "small")] == pytest.approx([3.0, 1.0])
     assert find_target(found) == 0.98
-    assert sentences(found)[-1].startswith("Cheapest machine to a validation accuracy of 0.98: small")
+    assert sentences(found)[-1].startswith("Cheapest machine to a validation accuracy of 0.98 (not judged): small")
     found = compared(reaching("big", 3600.0, 3636.0, 3600 / 1.01), reaching("small", 7200.0, None, 7100.0))
     assert by_machine(found)["small"].seconds_to_accuracy is None
     assert not any("accuracy" in text for text in sentences(found))
@@ -149,7 +149,7 @@ def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts_that_every_r
     ten, thirty = (10.0, 10.1, 10 / 1.01), (30.0, 30.3, 30 / 1.01)
     found = compared(using("big", "gpu", "package", per_joule=ten), using("small", "package", per_joule=thirty))
     assert by_machine(found)["big"].epoch_joules == pytest.approx(6000.0)
-    assert sentences(found)[-1] == "Least energy for an epoch: small by default cpu:0 at batch 32."
+    assert sentences(found)[-1] == "Least energy for an epoch (not judged): small by default cpu:0 at batch 32."
     # Of one the processors' energy was not read, so that it is less than what it took.
     found = compared(using("big", "package", per_joule=ten), using("small", "gpu", per_joule=thirty))
     assert not any("energy" in text for text in sentences(found))

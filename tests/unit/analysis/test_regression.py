@@ -1,5 +1,7 @@
 import dataclasses
 import math
+import random
+import statistics
 from typing import Any
 
 import numpy as np
@@ -69,6 +71,19 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
         document = check_document(done, "baseline.json", 0)
         assert (document["is_blind"], document["smallest_detectable"]) == (is_blind, done.smallest_detectable)
         assert document["fail_above"] == 0.05
+
+
+def test_false_alarms_and_misses_are_as_rare_as_promised() -> None:
+    rng, base = random.Random(0), build_sample(*BASE)
+
+    def judgement(factor: float) -> str:
+        speeds = [[one * 1000 * math.exp(rng.gauss(0, 0.01)) for _ in range(5)] for one in (1.0, factor)]
+        then, now = (dataclasses.replace(base, samples_per_second=tuple(own)) for own in speeds)
+        return judge(then, now, 0.0).judgement
+
+    alarms = [judgement(1.0) != "no measurable difference" for _ in range(400)]
+    assert 0.03 <= statistics.fmean(alarms) <= 0.07
+    assert statistics.fmean(judgement(0.95) == "regression" for _ in range(100)) >= 0.9
 
 
 def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> None:

@@ -61,3 +61,8 @@ def test_others_are_held_against_the_setup_that_was_measured_first(tfbench: Cli,
     assert json.loads(tfbench("compare", "--all", "--format", "json").stdout)["baseline"] == "one_device cpu:0"
     document = json.loads(tfbench("compare", "0" * 32, "f" * 32, "--format", "json").stdout)
     assert document["baseline"] == "mirrored cpu:0"  # the user's order
+
+
+def test_all_runs_of_several_recipes_have_a_table_a_recipe(tfbench: Cli, store: Store) -> None:
+    lines = tfbench("compare", "--all", "--baseline", "one_device cpu:0").stdout.splitlines()
+    assert [line for line in lines if line in ("first", "second")] == ["first", "second"]

@@ -52,7 +52,7 @@ def test_compare_says_on_which_machine_to_train(tfbench: Cli, store: Store) -> N
     done = tfbench("compare", "--all")
     assert (done.exit_code, done.stderr) == (0, "")
     text = " ".join(done.stdout.split())
-    assert "Fastest machine: big by default cpu:0 at both batch sizes." in text
+    assert "Fastest machine (not judged): big by default cpu:0 at both batch sizes." in text
     # A quarter of the time at ten times the price.
     assert "small by default cpu:0 at both batch sizes." in text
     assert "keras 3.13.0 on big, 3.12.0 on small." in text
@@ -81,5 +81,5 @@ def test_a_sweep_whose_setups_name_machines_compares_these(tfbench: Cli, setting
     small = document["rows"][0]["entries"][1]
     assert (small["setup"], small["machine"], small["unequal"]) == ("default cpu:0 @small", "small", [])
     assert small["speedup"]["judgement"] == "slower" and not small["speedup"]["is_paired"]
-    assert document["verdict"][0].startswith("Fastest machine: big by default cpu:0 at both batch sizes")
+    assert document["verdict"][0].startswith("Fastest machine (not judged): big by default cpu:0 at both batch sizes")
     assert any("keras" in warning for warning in document["machines"]["warnings"])

@@ -35,8 +35,8 @@ DOUBLE = "double_softmax"
     ("heads", "losses"),
     [
         ({}, ""),
-        ({"head": DOUBLE, "validation_head": DOUBLE}, "loss and val loss"),
-        ({"validation_head": DOUBLE}, "val loss"),
+        ({"head": DOUBLE, "validation_head": DOUBLE}, "loss, val loss and losses in inference mode"),
+        ({"validation_head": DOUBLE}, "val loss and losses in inference mode"),
     ],
 )
 def test_says_which_losses_have_a_second_softmax(heads: dict[str, str], losses: str) -> None:

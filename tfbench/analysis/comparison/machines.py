@@ -105,7 +105,7 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
                 found.setdefault(f"{best.machine} by {bare_setup(best.entry)}", []).append(row)
         if found:
             told = [f"{name}{describe_where(rows, comparison)}" for name, rows in found.items()]
-            yield f"{title}: {'; '.join(told)}."
+            yield f"{title} (not judged): {'; '.join(told)}."
 
 
 def place_sentences(comparison: Comparison) -> Iterator[str]:

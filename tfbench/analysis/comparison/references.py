@@ -36,7 +36,6 @@ _BESIDE_WORKLOAD = (
     "training.intra_op_threads",
     "training.inter_op_threads",
 )
-PHASE_FIGURES = ("forward_seconds", "backward_seconds", "update_seconds")  # of a step; no run measures its own
 _NUM_NAMED = 4  # values that a reason names
 _SYNTHETIC = "synthetic data here"
 _KINDS = {_SYNTHETIC: _SYNTHETIC, BATCH_KEY: "other batch size", "model": "other network", "dataset": "other data"}

@@ -12,6 +12,7 @@ from tfbench.report.table import Column, Section, Table
 from tfbench.wording import count
 
 DISCLAIMER = "Hardware and software differ: no ratio here compares devices alone."
+_PHASES = ("forward_seconds", "backward_seconds", "update_seconds")  # of a step; no run measures its own
 _UNITS = {"samples_per_second": "samples/s", "epoch_seconds": "s per epoch"}
 
 
@@ -29,11 +30,15 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
         reasons = list(dict.fromkeys(map(describe_match, left_out)))
         why = reasons[0] if len(reasons) == 1 else "not comparable; the report lists the reasons"
         sentences.append(f"{count(len(left_out), 'published result')}, {why}")
-    names = list(dict.fromkeys(name for match in shown for name in match.reference["figures"]))
+    figures = [
+        {name: match.reference["figures"][name] for name in match.reference["figures"] if name not in _PHASES}
+        for match in shown
+    ]
+    names = list(dict.fromkeys(name for one in figures for name in one))
     columns = (*(Column(name, name, format_number) for name in names), Column("of", "of", align="left"))
     rows = [
-        {"of": f"{name_reference(match.reference)}: {describe_match(match)}", **match.reference["figures"]}
-        for match in shown
+        {"of": f"{name_reference(match.reference)}: {describe_match(match)}", **one}
+        for match, one in zip(shown, figures, strict=True)
     ]
     table = Table("published figures", columns, rows, tuple(_notes(match.reference for match in matches)))
     return Section("Published results", tuple(sentences), (table,) if is_full else ()) if matches else None

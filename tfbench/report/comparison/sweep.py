@@ -90,8 +90,12 @@ def taste_lines(plan: SweepPlan, width: int) -> list[str]:
     told = f"Quick look only ({seconds:g} s per run{on})."
     if not plan.argv:  # it was asked for from Python
         return wrap(f"{told} Before you decide, make more rounds of longer runs.", width)
+    words = list(plan.argv)
+    if "--plan" in words:  # whose file is there by now
+        place = words.index("--plan")
+        del words[place : place + 2]
     longer = ("--repeats", str(max(plan.num_rounds, _JUDGED_ROUNDS)), "--seconds", str(_LONG_SECONDS))
-    return [*wrap(f"{told} Before you decide, run:", width), f"  {command_line(*plan.argv, *longer)}"]
+    return [*wrap(f"{told} Before you decide, run:", width), f"  {command_line(*words, *longer)}"]
 
 
 def run_label(plan: SweepPlan, planned: PlannedRun) -> str:

@@ -130,9 +130,12 @@ def _describe_precision(result: RunResult) -> str:
 
 def describe_heads(training: TrainingConfig) -> list[str]:
     """Returns which losses have a second softmax, which keeps them above 0; nothing where none has."""
-    heads = {"loss": training.head, "val loss": training.validation_head}
+    heads = {"loss": training.head, "val loss and losses in inference mode": training.validation_head}
     named = [name for name, head in heads.items() if head == "double_softmax"]
-    return [f"{' and '.join(named)}: softmax is applied twice, so even a perfect model is above 0"] if named else []
+    if not named:
+        return []
+    scales = "" if len(named) == len(heads) else "; do not compare loss with val loss"
+    return [f"{', '.join(named)}: softmax is applied twice, so even a perfect model is above 0{scales}"]
 
 
 def name_parts(placement: Placement) -> str:
