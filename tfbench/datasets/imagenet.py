@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,9 @@ TRAIN_SAMPLES, VALIDATION_SAMPLES = 1_281_167, 50_000  # as published
 CHANNEL_MEANS = (123.68, 116.779, 103.939)
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
+# What a whole file ends with, by Pillow's name of its format. A file with another end is decoded to see what it is.
+_ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82", "GIF": b";"}
+_NAMED = 3  # damaged files in a message
 
 Side = Annotated[Count, pydantic.Field(le=4096)]
 Classes = Annotated[Count, pydantic.Field(ge=2, le=1_000_000)]
@@ -100,6 +104,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         read = functools.partial(read_array, size=config.stored_size)
         splits.append(Split(inputs=paths, targets=labels, num_samples=len(paths), read=read))
     train, validation = splits
+    _require_whole(np.concatenate([train.inputs, validation.inputs]))
     counts = train.num_samples, validation.num_samples
     sizes = f"{counts[0]:,} + {counts[1]:,} images"
     is_whole = counts == (TRAIN_SAMPLES, VALIDATION_SAMPLES)
@@ -152,7 +157,7 @@ def _list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[Any], np
                 f"{folder / name}: a class that has no training images. Rename or remove the folder, or add "
                 f"the class to the training folder, which has {len(classes)}."
             )
-        files = sorted(e.name for e in os.scandir(folder / name) if not e.name.startswith(".") and e.is_file())
+        files = sorted(e.name for e in os.scandir(folder / name) if not e.name.startswith(".") and not e.is_dir())
         found = [file for file in files if file.lower().endswith(SUFFIXES)]
         others.update(Path(file).suffix.lower() or file for file in files if file not in set(found))
         if not found:
@@ -162,6 +167,41 @@ def _list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[Any], np
     if not paths:
         raise DatasetError(f"{folder}: holds no class folders. Expected one folder a class, with the images in it.")
     return np.array(paths, np.bytes_), np.array(labels, np.int64), others
+
+
+def _require_whole(paths: npt.NDArray[Any]) -> None:
+    """Checks header and end of image files; damage in between is found when an image is used.
+
+    Raises:
+        DatasetError: Naming the first damaged files, and how many there are.
+    """
+    with ThreadPoolExecutor() as pool:
+        batches = np.array_split(paths, range(256, len(paths), 256))
+        broken = [path for found in pool.map(_find_broken, batches) for path in found]
+    if broken:
+        named = ", ".join(map(os.fsdecode, broken[:_NAMED]))
+        more = f" and {len(broken) - _NAMED:,} more" if len(broken) > _NAMED else ""
+        raise DatasetError(
+            f"{named}{more}: missing, damaged, cut off or no image ({len(broken):,} of {len(paths):,} files). "
+            "Replace or remove them."
+        )
+
+
+def _find_broken(paths: npt.NDArray[Any]) -> list[bytes]:
+    from PIL import Image
+
+    broken = []
+    for path in paths:
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 - of a million files; a Path takes longer
+                with Image.open(file) as image:
+                    end = _ENDS.get(str(image.format))
+                file.seek(-len(end or b" "), os.SEEK_END)
+                if end is None or file.read() != end:
+                    read_array(path, 1)
+        except Exception:  # what Pillow's readers raise about broken files
+            broken.append(path)
+    return broken
 
 
 def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:

@@ -1,5 +1,8 @@
 """SVHN from files in its publisher's form, small but for the images that must be left for validation."""
 
+import io
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,6 +151,29 @@ def test_a_file_cut_off_anywhere_is_reported(folder: Path, damaged: Any, kept_by
     message = load_error(path)
     assert message.startswith(f"{path}: cannot be read as SVHN's MATLAB 5 file (")
     assert message.endswith(AGAIN)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    ("place", "word", "problem"),
+    [
+        (12, 0xFFFF_FFFF, "it ends too early"),
+        (36, 33, "cannot reshape array of size 9216"),
+        (56, 0, "an array holds values of type 0"),  # this one and the next end SciPy's process
+        (56, 14, "an array holds values of type 14"),
+        (60, 0xFFFF_FFF0, "it ends too early"),
+    ],
+)
+def test_a_damaged_size_or_type_in_a_file_is_reported(
+    damaged: Any, place: int, word: int, problem: str, is_packed: bool
+) -> None:
+    file = io.BytesIO()
+    scipy.io.savemat(file, {"X": np.ones((32, 32, 3, 3), np.uint8)})
+    header, array = file.getvalue()[:128], bytearray(file.getvalue()[128:])
+    struct.pack_into("<I", array, place, word)
+    packed = zlib.compress(array)
+    path = damaged("train_32x32.mat", header + (struct.pack("<II", 15, len(packed)) + packed if is_packed else array))
+    assert load_error(path).startswith(f"{path}: cannot be read as SVHN's MATLAB 5 file ({problem}")
 
 
 @pytest.mark.parametrize(
