@@ -142,7 +142,7 @@ def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
 
 def remove_leftovers(store: Store) -> None:
     """Removes what sweeps that were killed left half written; of one that a process is at, nothing."""
-    for part in (store.root / _FOLDER).glob("*.part"):
+    for part in filter(store.owns, (store.root / _FOLDER).glob("*.part")):
         with contextlib.suppress(TrackingError), _locked(_path(store, part.name.partition(".")[0])):
             shutil.rmtree(part, ignore_errors=True)
 
