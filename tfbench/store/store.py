@@ -12,7 +12,6 @@ from typing import Any
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.json_lines import parse
 from tfbench.records.run import TrackedRun
-from tfbench.records.run_folder import WORKERS
 from tfbench.records.whole_files import open_at_once, read_at_once, write_whole
 from tfbench.schema import build, read_json, schema
 from tfbench.store.liveness import locked
@@ -23,6 +22,7 @@ MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short r
 SHOWN_CANDIDATES = 8
 _STATE_ENDING, _LOCK_ENDING = ".tracked.json", ".lock"
 _PASSING = (".reserve", _LOCK_ENDING, _STATE_ENDING, ".part", ".work")  # of what is beside a journal
+_OF_A_RUN = (*_PASSING, ".jsonl", ".brief.json", ".files")
 
 
 @schema
@@ -123,7 +123,8 @@ class Store:
         """Removes what a run left in the store, and the folders that are empty then."""
         with contextlib.suppress(NotADirectoryError):
             for leftover in self.journals.glob(f"{run_id}.*"):
-                _remove(leftover)
+                if leftover.name.endswith(_OF_A_RUN):
+                    self._remove(leftover)
         self._remove_empty_folders()
 
     def read_state(self, run_id: str) -> TrackingState | None:
@@ -214,20 +215,23 @@ class Store:
         return {_run_of(path) for path in self._leftovers() if not path.name.endswith(_STATE_ENDING)}
 
     def remove_leftovers(self, dead_run_ids: set[str]) -> None:
-        """Removes space that runs set aside and what they left half written, where a run is over or has no journal."""
-        leftovers, folders = self._leftovers(), list(self.journals.glob("*.files"))
+        """Removes space that runs set aside and what they left half written, where a run is over or has no journal.
+
+        A folder of files stays, also without its journal, which its user may have moved away.
+        """
+        leftovers = self._leftovers()
         known = set(self.run_ids())  # later: a run has its journal before all else but its lock
         for path in leftovers:
             is_known, is_dead = _run_of(path) in known, _run_of(path) in dead_run_ids
             if (is_dead and not path.name.endswith(_STATE_ENDING)) or (not is_known and path.suffix != _LOCK_ENDING):
-                _remove(path)
-        for folder in folders:
-            if folder.stem not in known:
-                if not any(folder.glob(f"{WORKERS}/*.jsonl")):  # of a run that another store has
-                    _remove(folder)
-            elif folder.stem in dead_run_ids:  # half-written checkpoints and models
-                for part in list(folder.rglob("*.part")):
-                    _remove(part)
+                self._remove(path)
+        for run_id in dead_run_ids & known:  # half-written checkpoints and models
+            for part in list((self.journals / f"{run_id}.files").rglob("*.part")):
+                self._remove(part)
+
+    def owns(self, path: Path) -> bool:
+        """Says whether a path is in the store's folder, and not behind a link that leads out of it."""
+        return path.parent.resolve().is_relative_to(self.root.resolve())
 
     def lock(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Holds one of the store's locks; another process waits for it, and a killed one gives it back.
@@ -239,6 +243,14 @@ class Store:
 
     def _leftovers(self) -> list[Path]:
         return [path for path in self.journals.glob("*") if path.name.endswith(_PASSING)]
+
+    def _remove(self, path: Path) -> None:
+        if not self.owns(path):
+            return
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
     def _state_path(self, run_id: str) -> Path:
         return self.journal_path(run_id).with_suffix(_STATE_ENDING)
@@ -265,13 +277,6 @@ class Store:
 
 def _run_of(path: Path) -> str:
     return path.name.partition(".")[0]
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _is_meant(head: RunHead, token: str) -> bool:

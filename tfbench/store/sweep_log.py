@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ class _Record:
     format_version: Literal[1] = 1
     plan: dict[str, Any]
     results: tuple[PlannedRunResult, ...] = ()
-    newest_run: Id | None = None  # that was begun; one that is never heard of again was killed
+    begun: tuple[Id, ...] = ()  # all runs, the newest last, with those that were killed or left nothing
 
 
 class SweepLog:
@@ -35,11 +35,18 @@ class SweepLog:
         path: Where it is written; None: of a task, whose runs are brought to the sweep's own record.
         plan: Of the sweep.
         results: What came of runs so far, by their numbers in the plan.
+        begun: The ids of all runs so far.
     """
 
-    def __init__(self, path: Path | None, plan: SweepPlan, results: dict[int, PlannedRunResult] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        plan: SweepPlan,
+        results: dict[int, PlannedRunResult] | None = None,
+        begun: Sequence[str] = (),
+    ) -> None:
         self._path = path
-        self._newest_run: str | None = None
+        self._begun = [*begun]
         self.plan = plan
         self.results = results or {}
 
@@ -49,7 +56,7 @@ class SweepLog:
         Raises:
             TrackingError: The record cannot be written; so for what follows.
         """
-        self._newest_run = run_id
+        self._begun.append(run_id)
         self._write()
 
     def end(self, result: PlannedRunResult) -> None:
@@ -67,7 +74,7 @@ class SweepLog:
         if self._path is None:
             return
         results = tuple(self.results.values())
-        record = _Record(plan=to_plain(self.plan), results=results, newest_run=self._newest_run)
+        record = _Record(plan=to_plain(self.plan), results=results, begun=tuple(self._begun))
         try:
             with replacing(self._path, synced=True) as part:
                 part.write_text(json.dumps(to_plain(record), separators=(",", ":")), encoding="utf-8")
@@ -112,7 +119,7 @@ def reopened_log(store: Store, sweep_id: str) -> Iterator[SweepLog]:
     """
     path = _path(store, sweep_id)
     with _locked(path):
-        yield SweepLog(path, *read_sweep(store, sweep_id))
+        yield SweepLog(path, *read_sweep(store, sweep_id), _read(path).begun)
 
 
 def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, PlannedRunResult]]:
@@ -135,14 +142,14 @@ def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, Planne
 def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
     """Returns where the newest run of a sweep is tracked, one that was killed included; None if that is not known."""
     record = _read(_path(store, sweep_id))
-    run_ids = [record.newest_run, *(result.run_id for result in reversed(record.results))]
+    run_ids = [*reversed(record.begun), *(result.run_id for result in reversed(record.results))]
     states = (store.read_state(run_id) for run_id in run_ids if run_id)
     return next((state for state in states if state), None)
 
 
 def remove_leftovers(store: Store) -> None:
     """Removes what sweeps that were killed left half written; of one that a process is at, nothing."""
-    for part in (store.root / _FOLDER).glob("*.part"):
+    for part in filter(store.owns, (store.root / _FOLDER).glob("*.part")):
         with contextlib.suppress(TrackingError), _locked(_path(store, part.name.partition(".")[0])):
             shutil.rmtree(part, ignore_errors=True)
 

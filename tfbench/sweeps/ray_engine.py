@@ -243,7 +243,7 @@ def _require_answer(address: str) -> None:
     import ray
 
     host, _, port = address.rpartition(":")
-    if not port.isdigit() or "/" in host:  # "auto", or a form that Ray alone knows
+    if not host or not port.isdigit() or "/" in host:  # "auto", or a form that Ray alone knows
         return
     host = ray.util.get_node_ip_address() if host in _LOOPBACK else host.strip("[]")
     try:

@@ -32,11 +32,11 @@ from tfbench.runs.run import Run, RunLimits
 from tfbench.runs.run_maker import RunMaker
 from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.store import Store, TrackingState
-from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log, read_sweep, reopened_log
+from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log, read_sweep
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.plan import check_configurations, require_backends
 from tfbench.sweeps.show_in_mlflow import try_to_show
-from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_rejected
+from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_rejected, reopened
 from tfbench.wording import shorten
 
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
@@ -73,7 +73,8 @@ def reopen_sweep(store: Store, token: str, *, allows_code: bool) -> Planned:
     plan, results = read_sweep(store, sweep_id)
     require_allowed_again(plan, allows_code=allows_code)
     check_configurations(plan)
-    return Planned(plan, reopened_log(store, sweep_id), results, find_tracking(store, sweep_id))
+    results |= find_results(store, plan, store.run_ids())
+    return Planned(plan, reopened(store, sweep_id), results, find_tracking(store, sweep_id))
 
 
 def require_allowed_again(plan: SweepPlan, *, allows_code: bool) -> None:

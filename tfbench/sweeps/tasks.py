@@ -4,9 +4,10 @@ A task is what one machine makes. Any scheduler runs `tfbench sweep --plan FILE 
 which one of the plan it is, so that its journal is all that has to come home.
 """
 
+import contextlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -170,11 +171,23 @@ def keep_rejected(store: Store, request: RunRequest, reason: str) -> None:
 
 
 def note_results(log: SweepLog, store: Store) -> None:
-    """Notes in a sweep's record what is in the store of it and was made elsewhere."""
+    """Notes in a sweep's record what is in the store of it: made elsewhere, or by one that ended before its note."""
     for number, result in find_results(store, log.plan, store.run_ids()).items():
         known = log.results.get(number)
         if known is None or known.run_id != result.run_id:
             log.end(result)
+
+
+@contextlib.contextmanager
+def reopened(store: Store, sweep_id: str) -> Iterator[SweepLog]:
+    """Opens the record of a sweep that is to go on, with all that is in the store of it.
+
+    Raises:
+        TrackingError: Another process is at it, or the record is damaged or cannot be written.
+    """
+    with reopened_log(store, sweep_id) as log:
+        note_results(log, store)
+        yield log
 
 
 def note_imported(store: Store, run_ids: Iterable[str]) -> list[str]:
@@ -186,8 +199,8 @@ def note_imported(store: Store, run_ids: Iterable[str]) -> list[str]:
     named = dict.fromkeys(brief.tags.get(SWEEP_TAG, "") for brief in read_briefs(store, run_ids).found)
     sweeps = [sweep_id for sweep_id in list_sweeps(store) if sweep_id in named]
     for sweep_id in sweeps:
-        with reopened_log(store, sweep_id) as log:
-            note_results(log, store)
+        with reopened(store, sweep_id):
+            pass
     return sweeps
 
 

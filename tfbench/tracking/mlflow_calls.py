@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import json
 import logging
 import os
@@ -10,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfbench.errors import TrackingError
 from tfbench.machine.lean_import import import_without
@@ -35,6 +36,8 @@ _RETRIES, _TIMEOUT = "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIM
 DEFAULT_PATIENCE_SECONDS = 20.0
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 MAX_METRICS = 800  # of a call, which takes 1000 values with its params and tags
+_MAX_LABELS = 100  # params, and as many tags
+T = TypeVar("T")
 RUN_TAG = "tfbench.run_id"
 MAX_TWINS = 10  # of a run, that are looked for
 
@@ -181,12 +184,18 @@ def log_whole(
     """Logs all of it, in as many calls as it takes."""
     from mlflow.entities import Param, RunTag
 
-    first_params = [Param(key, value) for key, value in (params or {}).items()]
-    first_tags = [RunTag(key, value) for key, value in (tags or {}).items()]
-    for start in range(0, max(1, len(metrics)), MAX_METRICS):
-        some = metrics[start : start + MAX_METRICS]
-        client.log_batch(run_id, some, first_params, first_tags, synchronous=True)
-        first_params, first_tags = [], []
+    batches = itertools.zip_longest(
+        _batches(metrics, MAX_METRICS),
+        _batches([Param(key, value) for key, value in (params or {}).items()], _MAX_LABELS),
+        _batches([RunTag(key, value) for key, value in (tags or {}).items()], _MAX_LABELS),
+        fillvalue=(),
+    )
+    for some_metrics, some_params, some_tags in batches:
+        client.log_batch(run_id, some_metrics, some_params, some_tags, synchronous=True)
+
+
+def _batches(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def metrics_at(values: Mapping[str, float], *, timestamp: int, step: int = 0) -> "list[Metric]":

@@ -27,15 +27,18 @@ def fates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fates:
     return start_fakes(monkeypatch, tmp_path)
 
 
-def meanwhile(store: Store, index: int, do: Callable[[int], None]) -> list[int]:
-    """Does something to a worker's process once both train; returns where the ids of all processes will be."""
+def meanwhile(store: Store, index: int, do: Callable[[int], None], kind: str = "spans") -> list[int]:
+    """Does something to a worker's process once both train, or have written another kind of record.
+
+    Returns where the ids of all processes will be.
+    """
     pids = list[int]()
 
     def wait_and_do() -> None:
         paths = [worker_journal_path(store.journal_path(RUN), number) for number in range(2)]
         pids.extend(wait_for(path, "worker")["pid"] for path in paths)
         for path in paths:  # of which one may be much slower than the other
-            wait_for(path, "spans")
+            wait_for(path, kind)
         do(pids[index])
 
     threading.Thread(target=wait_and_do, daemon=True).start()
@@ -87,6 +90,19 @@ def test_a_run_that_is_stopped_before_its_workers_are_ready_leaves_nothing_thoug
     with pytest.raises(InterruptedRunError, match="before anything was measured"):
         measure(store)
     assert not list(store.root.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize("fate", ["wait", "join"])
+def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing(
+    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch, fate: str
+) -> None:
+    monkeypatch.setattr(group, "STOPPED_SECONDS", 0.1)
+    monkeypatch.setattr(session, "STOP_SECONDS", 0.5)
+    fates(w0=fate, w1="wait")
+    kind = "spans" if fate == "wait" else "worker"
+    pids = meanwhile(store, 1, lambda pid: os.kill(pid, signal.SIGSTOP), kind)
+    assert end_of(store) == ("KILLED", "worker 1 of 2 was stopped by a signal (SIGSTOP)")
+    assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
 class Ended:

@@ -127,12 +127,16 @@ def test_an_empty_store_says_that_it_holds_no_runs_and_is_not_made(tmp_path: Pat
 def test_leftovers_of_dead_runs_are_removed_and_those_of_others_kept(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for index in (0, 1):
-        write_journal(store, build_sized_result(index)).with_suffix(".reserve").touch()
+        path = write_journal(store, build_sized_result(index))
+        path.with_suffix(".reserve").touch()
+        path.with_suffix(".x1.work").mkdir()
+    (store.journals / "gone.x1.work").mkdir()
+    (store.journals / "gone.csv").touch()  # whatever it is
     orphan = store.journals / "gone.tracked.json"
     orphan.touch()
     store.remove_leftovers({f"{0:032x}"})
-    assert [path.name for path in store.journals.glob("*.reserve")] == [f"{1:032x}.reserve"]
-    assert not orphan.exists()
+    left = [path.name for path in store.journals.iterdir() if path.suffix != ".jsonl"]
+    assert sorted(left) == [f"{1:032x}.reserve", f"{1:032x}.x1.work", "gone.csv"]
 
 
 def test_a_run_goes_on_while_its_lock_is_held_by_whatever_process(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench.cli import _store
 from tfbench.errors import TrackingError
+from tfbench.records.journal import files_folder
+from tfbench.runs.recovery import recover
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import read_sweep
 from tfbench.tracking.address import find_named
@@ -38,6 +40,43 @@ def test_a_sweep_with_another_id_or_no_batch_size_is_rejected(store: Store, writ
     path.write_text(path.read_text().replace(written, instead))
     with pytest.raises(TrackingError, match="is no record of a sweep"):
         read_sweep(store, "abc")
+
+
+def unreachable(*place: str) -> Any:
+    raise TrackingError("no server")
+
+
+MINE = ("film.part", "sub/x.part", "big.json.part/f", "x.reserve", "thesis.work/1.tex", "data.jsonl", "data.csv")
+
+
+@pytest.mark.parametrize("link", ["journals", "sweeps", f"journals/{RUN}.files", f"journals/{RUN}.files/checkpoints"])
+def test_a_recovery_removes_nothing_through_a_link(store: Store, tmp_path: Path, link: str) -> None:
+    mine = tmp_path / "mine"
+    for name in MINE:
+        (mine / name).parent.mkdir(parents=True, exist_ok=True)
+        (mine / name).touch()
+    before = sorted(mine.rglob("*"))
+    place = store.root / link
+    if link == "journals":
+        store.journals.rename(tmp_path / "moved")
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(mine)
+    for dead in ({RUN}, {"film", "x", "thesis", "data", "big"}):
+        store.remove_leftovers(dead)
+    recover(store, unreachable)
+    store.discard("data")
+    assert sorted(mine.rglob("*")) == before
+    store.discard(RUN)  # which is rid of a link of its own
+    assert (place.is_symlink(), sorted(mine.rglob("*"))) == (link in ("journals", "sweeps"), before)
+
+
+def test_a_folder_of_checkpoints_whose_journal_was_moved_away_stays(store: Store) -> None:
+    folder = files_folder(store.journal_path(RUN))
+    folder.mkdir()
+    (folder / "model.keras").touch()
+    store.journal_path(RUN).unlink()
+    recover(store, unreachable)
+    assert (folder / "model.keras").exists()
 
 
 SERVER = "https://mlflow.evil.example"

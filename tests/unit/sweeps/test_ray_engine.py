@@ -165,6 +165,8 @@ def test_an_address_is_asked_before_ray_waits_for_it(ray: FakeRay) -> None:
         ray.is_up, port = True, deaf.getsockname()[1]
         with pytest.raises(DeviceError, match=rf"no cluster at '127\.0\.0\.1:{port}': Connection refused\. Start one"):
             connected(f"127.0.0.1:{port}", TASKS).__enter__()
+        with connected(str(port), TASKS):  # no address of a host: Ray says what it is
+            pass
 
 
 def test_what_ray_sets_in_its_workers_and_servers_is_taken_out(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:

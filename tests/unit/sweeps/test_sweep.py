@@ -214,6 +214,8 @@ def test_a_sweep_goes_on_where_its_newest_run_is_tracked(store: Store) -> None:
         found = find_tracking(store, "abc")
         assert found is not None
         assert (found.tracking_uri, found.experiment) == ("http://bench:5000", experiment)
+    go_on(store, InterruptedRunError("SIGINT"))  # whose note goes with it
+    assert find_tracking(store, "abc") == found
 
 
 def test_a_disk_that_is_full_ends_the_sweep_says_how_to_go_on_and_keeps_the_record(

@@ -144,6 +144,17 @@ def test_a_point_that_failed_in_a_task_is_not_tried_again_and_data_that_is_missi
         make_here(store, FakeRuns(DatasetError("no data")), 0)
 
 
+def test_a_run_whose_end_could_not_be_noted_is_not_made_again(store: Store) -> None:
+    with new_log(store, PLAN):
+        pass
+    run_id = leave_run(store, 0)
+    again = reopen_sweep(store, "abc", allows_code=False)
+    assert again.results[0].run_id == run_id
+    runs = FakeRuns(100.0)
+    assert make_sweep(again, FakeMaker(store, runs), Observer()).end.num_left == 0
+    assert (len(runs.requests), read_sweep(store, "abc")[1][0].run_id) == (7, run_id)
+
+
 def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(store: Store) -> None:
     finished, failed = leave_run(store, 0), leave_run(store, 1, exit=RunExit(status="FAILED", reason="no memory"))
     limited = leave_run(store, 2, exit=RunExit(status="KILLED", reason="timed out: it took longer"))
