@@ -188,7 +188,7 @@ def _explain(cls: type, problem: Any, where: str) -> str:
         case "dataclass_type" | "model_attributes_type":
             return f"{path}: must be a table. Received: {_show(problem['input'])}."
         case "tuple_type":
-            return f"{path}: must be a list. Received: {_show(problem['input'])}."
+            return f"{path}: must be a list{_example_of(cls, steps)}. Received: {_show(problem['input'])}."
         case kind:
             message = _WANTED.get(kind) or re.sub(r"^\w+ should", "must", problem["msg"])
             return f"{path}: {message}. Received: {_show(problem['input'])}."
@@ -210,6 +210,13 @@ def _keys_beside(cls: type, steps: list[str]) -> list[str]:
                     break  # the one choice whose tag is the next step, or comes after its place in an array
             candidates += typing.get_args(hint)
     return [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+
+
+def _example_of(cls: type, steps: list[str]) -> str:
+    """Returns ", such as [1, 2]" where the default of a list is one."""
+    fields = {field.name: field.default for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else {}
+    default = fields.get(steps[0]) if len(steps) == 1 else None
+    return f", such as {_show(default)}" if isinstance(default, tuple) and default else ""
 
 
 def _show(value: object) -> str:

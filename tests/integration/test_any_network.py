@@ -1,7 +1,6 @@
 """Networks as users have them train as under plain Keras; `KERAS_BACKEND=jax pytest FILE` on JAX.
 
-Of `own_networks`: a U-Net, two inputs and outputs with weights, a language model, several labels, and on TensorFlow a
-step of one's own.
+Of `own_networks`: a U-Net, two inputs and outputs with weights, a language model, several labels, a step of one's own.
 """
 
 import functools
@@ -16,7 +15,7 @@ import pytest
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 STRATEGIES = ("default",) if NAME == "torch" else ("default", "mirrored")
-NETWORKS = ("unet", "two", "language", "labels", *(("own_step",) if NAME == "tensorflow" else ()))
+NETWORKS = ("unet", "two", "language", "labels", "own_step")
 ROUNDING = 2e-5  # of a loss, for sums in another order over two replicas; one device: the same bits
 
 pytestmark = pytest.mark.slow
@@ -47,7 +46,7 @@ def test_a_compiled_network_has_the_losses_of_plain_keras(name: str, strategy: s
 
 def test_what_cannot_be_counted_is_left_out() -> None:
     found = trained("default")
-    assert NAME != "tensorflow" or found["own_step"]["flops"] is None
+    assert found["own_step"]["flops"] is None
     assert all(found[name]["flops"] for name in NETWORKS if name != "own_step")
     assert {"sign_loss", "val_twice_loss"} <= set(found["two"]["metrics"])
 

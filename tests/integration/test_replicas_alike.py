@@ -81,6 +81,7 @@ np.savez(sys.argv[2], **kept)
 CHECK = (
     SETUP
     + """
+from unittest import mock
 from tfbench.backends.tensorflow import replica_check
 
 def build_dense():
@@ -97,11 +98,16 @@ def check(count, cross_device_ops=None, build=build_dense):
     found = replica_check.check_replicas(model, placement)
     return [found.reason, found.fault]
 
+def exhaust(*_):
+    raise tf.errors.ResourceExhaustedError(None, None, "planted")
+
 facts = {
     "clean": check(3),
     "not built": check(2, build=lambda: keras.Sequential([keras.layers.Dense(4)])),
     "hierarchical": check(3, tf.distribute.HierarchicalCopyAllReduce()),
 }
+with mock.patch.object(replica_check, "count_in_sums", exhaust):
+    facts["without memory"] = check(2)
 print("FACTS" + json.dumps(facts))
 """
 )
@@ -136,6 +142,7 @@ def test_a_replica_that_is_not_in_the_sums_is_named() -> None:
         "clean": ["", ""],
         "not built": ["", ""],
         "hierarchical": ["", f"its sums over 3 replicas count cpu:2 0 times instead of once. {MEND}"],
+        "without memory": ["there was not enough memory for sums of the gradients' sizes", ""],
     }
 
 

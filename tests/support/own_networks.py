@@ -95,7 +95,7 @@ def labels_data() -> Any:
 
 
 class OwnStep(keras.Model):
-    """A step of its own as Keras's guide writes it for TensorFlow; metrics are within metrics."""
+    """A step of its own as Keras's guide writes it, on its loss; metrics are within metrics."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,15 +119,47 @@ class OwnStep(keras.Model):
                 metric.update_state(y, predicted)
         return {metric.name: metric.result() for metric in self.metrics}
 
-    def train_step(self, data: Any) -> Any:
-        import tensorflow as tf
+    if BACKEND == "tensorflow":
 
-        x, y = data
-        with tf.GradientTape() as tape:
+        def train_step(self, data: Any) -> Any:
+            import tensorflow as tf
+
+            x, y = data
+            with tf.GradientTape() as tape:
+                predicted = self(x, training=True)
+                loss = self.mean_loss(y, predicted)
+            self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+            return self.tell(ops.mean(ops.square(y - predicted)), y, predicted)
+
+    elif BACKEND == "torch":
+
+        def train_step(self, data: Any) -> Any:
+            import torch
+
+            x, y = data
+            self.zero_grad()
             predicted = self(x, training=True)
-            loss = self.mean_loss(y, predicted)
-        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
-        return self.tell(ops.mean(ops.square(y - predicted)), y, predicted)
+            loss = self.compute_loss(y=y, y_pred=predicted)
+            loss.backward()
+            with torch.no_grad():
+                self.optimizer.apply([weight.value.grad for weight in self.trainable_weights], self.trainable_weights)
+            return self.tell(loss, y, predicted)
+
+    else:
+
+        def train_step(self, state: Any, data: Any) -> Any:
+            import jax
+
+            trained, others, slots, metrics = state
+            x, y = data
+
+            def compute(trained: Any) -> Any:
+                predicted, after = self.stateless_call(trained, others, x, training=True)
+                return ops.mean(ops.square(y - predicted)), after
+
+            (loss, others), gradients = jax.value_and_grad(compute, has_aux=True)(trained)
+            trained, slots = self.optimizer.stateless_apply(slots, gradients, trained)
+            return {"loss": loss}, (trained, others, slots, metrics)  # a loss alone
 
 
 def own_step() -> Any:

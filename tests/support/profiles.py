@@ -91,15 +91,6 @@ def build_partly_traced(rest: str, *, on_device: bool = False) -> ProfileRound:
     return ProfileRound(seconds=build_round().seconds, traced=calls)
 
 
-def build_round_without_update(**milliseconds: float) -> ProfileRound:
-    """Builds a round in which the whole step was compiled as Keras's own alone."""
-    one = build_round(**milliseconds)
-    return ProfileRound(
-        seconds={name: value for name, value in one.seconds.items() if name != "update"},
-        traced={name: call for name, call in one.traced.items() if name != "update"},
-    )
-
-
 def build_profile(**fields: Any) -> Profile:
     """Builds a step's profile of two layers and three rounds, of which the first is the mean."""
     return Profile(

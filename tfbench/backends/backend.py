@@ -27,7 +27,7 @@ from tfbench.machine import gpus
 from tfbench.machine.devices import Framework
 from tfbench.machine.environment import describe_environment
 from tfbench.machine.usage import GpuPeaks
-from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
+from tfbench.recipe.backend_support import BackendName
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
 from tfbench.records.placement import Feed, Placement, ReplicaCheck, Spread, WorkerRank
@@ -117,8 +117,7 @@ class Backend(ArrayFeeding, Kernels):
         Raises:
             DeviceError: A device is absent, or the batch does not divide among the replicas.
         """
-        gpu_names, title = self.list_gpus(), BACKEND_TITLES[self.name]
-        return one_device.resolve(config, training, framework=title, gpu_names=gpu_names, feed=self.feed_of)
+        return one_device.resolve(config, training, gpu_names=self.list_gpus(), feed=self.feed_of)
 
     def feed_of(self, kind: str) -> Feed:
         """Returns how batches get to a device of a kind, "cpu" or "gpu"."""

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -64,22 +64,22 @@ def _require_there(asked: Iterable[Device], text: str | None) -> None:
     Said here, since a framework sees nothing of the others afterwards.
     """
     known = gpus.read_gpus()
-    visible = gpus.choose_visible(known, text)
+    if not known and text is None:  # of a driver that does not answer, the framework may still see GPUs
+        return
+    visible: Sequence[object] = gpus.choose_visible(known, text) if known else gpus.split_visible(text or "")
     absent = [str(device) for device in asked if device.index >= len(visible)]
-    if not known or not absent:  # of a driver that does not answer, the framework may still see GPUs
+    if not absent:
         return
     there = ", ".join(["cpu:0", *(f"gpu:{index}" for index, _ in enumerate(visible))])
-    reason = "" if text is None else f", as {_VISIBLE} is '{text}'"
-    raise DeviceError(
-        f"{', '.join(absent)}: not found. This machine has: {there}{reason}. `tfbench devices` says what they are."
-    )
+    told = [f"This machine has: {there}"] if known else []
+    told += [] if text is None else [f"{_VISIBLE} is '{text}'"]
+    raise DeviceError(f"{', '.join(absent)}: not found. {', as '.join(told)}. `tfbench devices` says what is there.")
 
 
 def resolve(
     config: DistributionConfig,
     training: TrainingConfig,
     *,
-    framework: str,
     gpu_names: tuple[str, ...],
     feed: Callable[[str], Feed],
 ) -> Placed:
@@ -88,7 +88,6 @@ def resolve(
     Args:
         config: Strategy and device.
         training: Batch size.
-        framework: Its name, for messages.
         gpu_names: What hardware the GPUs are that it sees, by its numbering, once `hide_others` was called.
         feed: From the kind of device to how batches get to it.
 
@@ -99,7 +98,7 @@ def resolve(
     device = asked[0] if asked else Device("gpu" if gpu_names else "cpu", 0)
     if device.kind == "gpu" and not gpu_names:
         name = device if device.index >= 0 else "gpu"
-        raise DeviceError(f"{name}: not found. {framework} sees no GPU. `tfbench devices` says why.")
+        raise DeviceError(f"{name}: not found. `tfbench devices` says what is there.")
     if device.index < 0:
         if len(gpu_names) > 1:
             raise DeviceError(

@@ -25,7 +25,7 @@ class Config:
 
 
 def describe(config: Config) -> DatasetSpec:
-    """Returns sizes; the network alone knows the shapes, so that `worker.network_data` makes the samples."""
+    """Returns sizes; the network alone knows the shapes, so that `worker.data` makes the samples."""
     return DatasetSpec(
         input_shape=(),
         input_dtype="float32",

@@ -61,9 +61,10 @@ def find_recipe(name: str) -> Path:
     if shipped.is_file() and not is_path:
         return shipped
     problem = f"{name}: no such file." if is_path else f"unknown recipe '{name}'."
+    typed = {file.stem: key for key, file in list_recipes().items()}
     raise UnknownNameError(
-        f"{problem}{did_you_mean(path.stem, [p.stem for p in list_recipes().values()])} `tfbench list` shows the "
-        "recipes; a recipe of your own is named by its path, for example recipes/mine.toml."
+        f"{problem}{did_you_mean(path.stem, typed, typed=typed)} `tfbench list` shows the recipes; a "
+        "recipe of your own is named by its path, for example recipes/mine.toml."
     )
 
 

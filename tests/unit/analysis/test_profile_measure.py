@@ -13,7 +13,6 @@ from profiles import (
     build_profile,
     build_profiled,
     build_round,
-    build_round_without_update,
 )
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import KeptRounds, summarize_profile
@@ -71,21 +70,10 @@ def test_all_figures_rest_on_the_same_rounds_so_that_they_add_up() -> None:
     assert milliseconds(profile.sum_seconds) == 5.9
 
 
-def test_the_whole_step_may_be_known_as_keras_runs_it_alone() -> None:
-    profile = summarize(rounds=(build_round_without_update(),))
-    assert phases_of(profile) == {"input": 0.3, "dispatch": 0.2, "forward": 1.0, "backward": 3.0, "update+loop": 1.4}
-    assert milliseconds(profile.sum_seconds) == 5.9
-    assert [check.phase for check in profile.checks] == ["forward", "backward"]
-    assert profile.optimizer_seconds is None
-
-
-@pytest.mark.parametrize(
-    ("one", "loop"), [(build_round(copy=0.25), 0.15), (build_round_without_update(copy=0.25), 1.15)]
-)
-def test_a_copy_to_the_device_is_a_phase_and_no_part_of_the_keras_loop(one: ProfileRound, loop: float) -> None:
-    phases = summarize(rounds=(one,)).phases
+def test_a_copy_to_the_device_is_a_phase_and_no_part_of_the_keras_loop() -> None:
+    phases = summarize(rounds=(build_round(copy=0.25),)).phases
     assert [phase.name for phase in phases[:3]] == ["input", "copy", "dispatch"]
-    assert (milliseconds(phases[1].seconds), milliseconds(phases[-1].seconds)) == (0.25, loop)
+    assert (milliseconds(phases[1].seconds), milliseconds(phases[-1].seconds)) == (0.25, 0.15)
 
 
 def test_parts_are_scaled_from_traced_calls_to_those_without_a_trace() -> None:

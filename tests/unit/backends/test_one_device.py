@@ -96,7 +96,6 @@ def show_gpus(monkeypatch: pytest.MonkeyPatch, seen: str | None) -> None:
         ((), None, "0"),
         ((), "4,6", "4"),
         ((), "", ""),
-        (("gpu:1",), "4", ""),
     ],
 )
 def test_the_gpus_that_are_not_asked_for_are_hidden(
@@ -126,8 +125,15 @@ def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
 
 
+def test_a_gpu_that_a_variable_hides_is_said_to_be_where_the_driver_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "read_gpus", lambda: ())
+    show_gpus(monkeypatch, "4")
+    with pytest.raises(DeviceError, match=r"^gpu:1: not found\. CUDA_VISIBLE_DEVICES is '4'\. `tfbench devices` says"):
+        backends.current().require_possible(DistributionConfig(devices=("gpu:1",)), load().training)
+
+
 def test_an_absent_device_is_an_error_and_never_another_one() -> None:
-    with pytest.raises(DeviceError, match=r"^gpu:7: not found\. \w+ sees no GPU\. `tfbench devices` says why\."):
+    with pytest.raises(DeviceError, match=r"^gpu:7: not found\. `tfbench devices` says what is there\."):
         resolve(load(), "gpu:7")
     assert resolve(load(), "cpu:0").placement.devices == ("cpu:0",)
     assert resolve(load()).placement.num_replicas == 1

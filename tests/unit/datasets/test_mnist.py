@@ -1,5 +1,7 @@
 """MNIST in its publisher's files, and in Keras's."""
 
+import gzip
+import io
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,21 @@ def test_its_samples_are_those_in_the_files(tmp_path: Path, arrays: Samples, for
     assert splits.source == f"publisher's files, {tmp_path}"
 
 
+PACKED = gzip.compress(encode_idx(np.zeros((500, 28, 28), np.uint8)))
+
+
+def archive() -> bytes:
+    file = io.BytesIO()
+    np.savez(file, x_train=np.zeros((500, 28, 28), np.uint8))
+    return file.getvalue()
+
+
+def overwrite(data: bytes) -> bytes:
+    """Returns data with 30 bytes in the middle replaced."""
+    middle = len(data) // 2
+    return data[:middle] + b"\x5a" * 30 + data[middle + 30 :]
+
+
 @pytest.mark.parametrize(
     ("name", "contents", "message"),
     [
@@ -62,6 +79,10 @@ def test_its_samples_are_those_in_the_files(tmp_path: Path, arrays: Samples, for
             "split train: expected labels 0 to 9, found 10 to",
         ),
         (NPZ_FILE, lambda data: b"no archive", "mnist.npz: cannot be read as Keras's MNIST"),
+        (f"{IMAGES}.gz", lambda data: PACKED[:-9], f"{IMAGES}.gz: cannot be read as an IDX file of bytes ("),
+        (f"{IMAGES}.gz", lambda data: overwrite(PACKED), f"{IMAGES}.gz: cannot be read as an IDX file of bytes ("),
+        (NPZ_FILE, lambda data: archive()[:-9], "mnist.npz: cannot be read as Keras's MNIST ("),
+        (NPZ_FILE, lambda data: overwrite(archive()), "mnist.npz: cannot be read as Keras's MNIST ("),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, arrays: Samples, name: str, contents: Any, message: str) -> None:
@@ -72,6 +93,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, arrays: Samples, name: str, con
         mnist.load_splits(mnist.Config(), str(tmp_path))
     assert message in str(caught.value)
     assert str(tmp_path) in str(caught.value)
+    assert "cannot be read" not in message or str(caught.value).endswith("Fetch it again.")
 
 
 def test_a_folder_without_all_of_them_is_left_to_others(tmp_path: Path, arrays: Samples) -> None:

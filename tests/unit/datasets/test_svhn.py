@@ -145,9 +145,13 @@ def test_a_folder_with_nothing_in_it_says_what_it_may_hold(tmp_path: Path) -> No
     )
 
 
-@pytest.mark.parametrize("kept_bytes", [0, 10_000])
-def test_a_file_cut_off_anywhere_is_reported(folder: Path, damaged: Any, kept_bytes: int) -> None:
-    path = damaged("extra_32x32.mat", (folder / "svhn" / "extra_32x32.mat").read_bytes()[:kept_bytes])
+@pytest.mark.parametrize(("kept_bytes", "overwritten"), [(0, 0), (10_000, 0), (10_000, 30)])
+def test_a_file_that_is_cut_off_or_overwritten_is_reported(
+    folder: Path, damaged: Any, kept_bytes: int, overwritten: int
+) -> None:
+    data = (folder / "svhn" / "extra_32x32.mat").read_bytes()
+    rest = b"\x5a" * overwritten + data[kept_bytes + overwritten :] if overwritten else b""
+    path = damaged("extra_32x32.mat", data[:kept_bytes] + rest)
     message = load_error(path)
     assert message.startswith(f"{path}: cannot be read as SVHN's MATLAB 5 file (")
     assert message.endswith(AGAIN)

@@ -78,7 +78,7 @@ def problems_of(**values: Any) -> list[str]:
         ({"text": ""}, "outer.text: "),
         ({"mode": "slwo"}, "outer.mode: must be one of fast, slow. Received: 'slwo'. Did you mean 'slow'?"),
         ({"widths": [1, 0]}, "outer.widths.1: must be greater than or equal to 1. Received: 0."),
-        ({"widths": 5}, "outer.widths: must be a list. Received: 5."),
+        ({"widths": 5}, "outer.widths: must be a list, such as [1, 2]. Received: 5."),
         ({"inner": {"depth": 0}}, "outer.inner.depth: must be greater than or equal to 1. Received: 0."),
         ({"cuont": 1}, "outer.cuont: unknown key. Did you mean 'count'? Known keys: count, number, "),
         ({"inner": {"dept": 1}}, "outer.inner.dept: unknown key. Did you mean 'depth'? Known keys: depth."),

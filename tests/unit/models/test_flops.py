@@ -106,6 +106,21 @@ def nested_dense() -> Any:
     return keras.Sequential([keras.Input((4,)), layers.Dense(2)])
 
 
+def nested_dot() -> Any:
+    inputs = keras.Input((4,))
+    return keras.Model(inputs, layers.Dot(1)([inputs, inputs]))
+
+
+class Told(layers.Layer):
+    """A layer without a kernel that says what it costs."""
+
+    def call(self, inputs: Any) -> Any:
+        return inputs
+
+    def forward_flops(self, input_shape: Any, output_shape: Any) -> int:
+        return 1000
+
+
 def test_a_layer_of_ones_own_is_asked_and_one_that_computes_as_a_known_one_is_known() -> None:
     assert count(Said(), (4,)) == 64
     assert count(OwnDense(4), (4,)) == 2 * 16
@@ -119,6 +134,8 @@ def test_a_layer_of_ones_own_is_asked_and_one_that_computes_as_a_known_one_is_kn
         (layers.Conv2D(2, 3, name="free"), [(None, 8, 3)], ("free (Conv2D)",)),
         (layers.TimeDistributed(Doubled(), name="steps"), [(5, 4)], ("steps (TimeDistributed)",)),
         (layers.TimeDistributed(nested_dense(), name="net"), [(5, 4)], ("net (TimeDistributed)",)),
+        (layers.TimeDistributed(nested_dot(), name="net"), [(5, 4)], ("net (TimeDistributed)",)),
+        (layers.TimeDistributed(keras.Sequential([Told()]), name="net"), [(5, 4)], ("net (TimeDistributed)",)),
         (lambda *both: layers.Dot(1, name="dot")(list(both)), [(4,), (4,)], ("dot (Dot)",)),
         (lambda *both: layers.Attention(name="attend")(list(both)), [(5, 3), (7, 3)], ("attend (Attention)",)),
         (layers.ConvLSTM2D(2, 3, name="lstm"), [(5, 4, 4, 1)], ("lstm (ConvLSTM2D)",)),
@@ -131,6 +148,8 @@ def test_a_layer_of_ones_own_is_asked_and_one_that_computes_as_a_known_one_is_kn
         "size",
         "wrapped",
         "nested",
+        "nested dot",
+        "nested told",
         "dot",
         "attention",
         "ConvLSTM",

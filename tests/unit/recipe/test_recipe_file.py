@@ -74,9 +74,12 @@ def test_a_run_is_limited_unless_the_recipe_or_the_command_line_limits_it(tmp_pa
     [
         ("recipes/mnist_mpl.toml", "recipes/mnist_mpl.toml: no such file. Did you mean 'mnist_mlp'?"),
         ("mnist_mpl", "unknown recipe 'mnist_mpl'. Did you mean 'mnist_mlp'?"),
+        ("mine", "unknown recipe 'mine'. Did you mean 'recipes/mine.toml'?"),
     ],
 )
-def test_a_recipe_that_is_not_there_is_named(name: str, message: str) -> None:
+def test_a_recipe_that_is_not_there_is_named(in_tmp_path: Path, name: str, message: str) -> None:
+    (in_tmp_path / "recipes").mkdir()
+    write(in_tmp_path / "recipes", MINIMAL)
     with pytest.raises(UnknownNameError) as caught:
         files.find_recipe(name)
     assert str(caught.value).startswith(message)
@@ -134,7 +137,7 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, contents: bytes | Non
             [1],
             "model.hidden_unit: unknown key. Did you mean 'hidden_units'? Known keys: hidden_units,",
         ),
-        ("model__hidden_units", 5, "model.hidden_units: must be a list. Received: 5."),
+        ("model__hidden_units", 5, "model.hidden_units: must be a list, such as [1000, 1000]. Received: 5."),
         ("dataset__name", "mnits", "dataset.name: unknown data set 'mnits'. Did you mean 'mnist'?"),
         ("dataset__size", 5, "dataset.size: unknown key. Known keys: none."),
         ("trainning__epochs", 1, "trainning: unknown key. Did you mean 'training'?"),

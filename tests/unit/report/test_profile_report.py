@@ -17,7 +17,6 @@ from profiles import (
     build_profile,
     build_profiled,
     build_round,
-    build_round_without_update,
 )
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
@@ -148,7 +147,6 @@ _XLA = ["sweep", "test", "--setup", "default", "--setup", "default compiler=xla"
         (build_round(traced=False, full=10.0, pipeline=9.0), "input pipeline", "4.1 ms", _TRACE),
         (build_round(traced=False, **LOOP), "keras loop", "3.8 ms", _FAST),
         (build_round(traced=False, **LOOP, copy=3.8), "copy", "3.8 ms", _TRACE),
-        (build_round_without_update(keras=7.3, full=7.4), "update+loop", "2.8 ms", _TRACE),
         (build_round(traced=False, **DISPATCH), "dispatch", "20 ms", _FAST),
         (with_parts(update=2.6), "optimizer", "2.6 ms", _LARGER),
         (with_parts(backward__loss=2.2), "backward of the loss", "2.2 ms", _TRACE),

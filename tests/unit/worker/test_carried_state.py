@@ -15,6 +15,7 @@ from tfbench.errors import RecipeError
 from tfbench.recipe import files, registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, Recipe, TrainingConfig
+from tfbench.worker import training
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.recorder import CarriedState, build_callbacks
 
@@ -32,8 +33,8 @@ SPEC = DatasetSpec(
 
 
 def build_model(**options: Any) -> Any:
-    training = TrainingConfig(global_batch_size=ROWS, epochs=1, loss="summed_squared_error")
-    return build_compiled_model(ModelConfig(name="sine_lstm", options={"stateful": True} | options), training, SPEC)
+    config = TrainingConfig(global_batch_size=ROWS, epochs=1, loss="summed_squared_error")
+    return build_compiled_model(ModelConfig(name="sine_lstm", options={"stateful": True} | options), config, SPEC)
 
 
 def make_waves(length: int, seed: int = 0) -> Array:
@@ -98,14 +99,28 @@ def test_gradients_end_where_a_batch_begins() -> None:
     assert max(np.abs(a - b).max() for a, b in zip(through_both, untruncated, strict=True)) > 1e-2
 
 
-def test_an_evaluation_starts_from_zero_and_leaves_the_state_of_the_training() -> None:
+def validate(model: Any, waves: Array, targets: Array) -> float:
+    """Evaluates as `model.fit` validates: it tells its callbacks."""
+    readings: Any = SimpleNamespace(model=model, validation=None, steps_per_epoch=1)
+    loss: float = model.evaluate(waves, targets, ROWS, verbose=0, callbacks=build_callbacks(readings))
+    return loss
+
+
+def evaluate(model: Any, waves: Array, targets: Array) -> float:
+    """Evaluates as after a training."""
+    import tensorflow as tf
+
+    batches = tf.data.Dataset.from_tensors((waves, targets))
+    prepared: Any = SimpleNamespace(model=model, build_evaluation_batches=lambda split: batches)
+    return training.evaluate(prepared, "test")["loss"]
+
+
+@pytest.mark.parametrize("compute_loss", [validate, evaluate])
+def test_an_evaluation_starts_from_zero_and_leaves_the_state_of_the_training(compute_loss: Any) -> None:
     model, waves, targets = build_model(), make_waves(STEPS), make_waves(STEPS, seed=1)
     model(make_waves(STEPS, seed=2))
     before = states_of(model)
-    state = CarriedState(model)
-    state.set_aside()
-    loss = model.evaluate(waves, targets, batch_size=ROWS, verbose=0)
-    state.put_back()
+    loss = compute_loss(model, waves, targets)
     outputs, _, _ = run_numpy(model, waves)
     assert loss == pytest.approx(np.mean(np.sum(np.square(outputs - targets), axis=(1, 2))), rel=1e-5)
     np.testing.assert_array_equal(states_of(model), before)

@@ -12,7 +12,6 @@ LOSS = "loss"
 HOST_OVERHEAD = "host overhead"  # nothing is at work
 UNNAMED = "not named"  # something is at work that the trace names no operation of
 KERAS_LOOP = "keras loop"
-UPDATE_AND_LOOP = "update+loop"  # where they were not told apart
 PIPELINE = "input pipeline"  # what a full step takes beyond its phases: it waits for a batch, or shares the processor
 LEAST_ROOF_SHARE = 0.25  # of a peak, that a layer must reach to be called bound by it
 
@@ -21,7 +20,7 @@ LEAST_ROOF_SHARE = 0.25  # of a peak, that a layer must reach to be called bound
 class Phase:
     """A part of a step, with its 95 % interval."""
 
-    name: str  # "input", "copy", "dispatch", "forward", "backward", "update", "keras loop" or "update+loop"
+    name: str  # "input", "copy", "dispatch", "forward", "backward", "update" or "keras loop"
     seconds: float  # mean over the rounds
     share: float  # of the full step
     low: float | None = None  # None: of a single round

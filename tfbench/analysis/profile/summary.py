@@ -32,7 +32,6 @@ from tfbench.analysis.profile.step_profile import (
     KERAS_LOOP,
     LEAST_ROOF_SHARE,
     LOSS,
-    UPDATE_AND_LOOP,
     LayerTime,
     Phase,
     PhaseCheck,
@@ -137,9 +136,9 @@ def find_phases(kept: KeptRounds) -> Iterator[Phase]:
     def copy(seconds: dict[str, float]) -> float:
         return seconds[COPY_CALL] if has_copy else 0.0
 
-    def beyond(seconds: dict[str, float], before: str) -> float:
-        """What Keras's own step takes beyond a function; it takes its batches itself, and may have to copy them."""
-        return seconds["keras"] - seconds[before] - (seconds["take"] - seconds[dispatch]) - copy(seconds)
+    def loop(seconds: dict[str, float]) -> float:
+        """What Keras's own step takes beyond the update; it takes its batches itself, and may have to copy them."""
+        return seconds["keras"] - seconds[update] - (seconds["take"] - seconds[dispatch]) - copy(seconds)
 
     yield _phase("input", kept, lambda s: s["take"] - s[dispatch])
     if has_copy:
@@ -147,11 +146,8 @@ def find_phases(kept: KeptRounds) -> Iterator[Phase]:
     yield _phase(dispatch, kept, lambda s: s[dispatch])
     yield _phase(forward, kept, lambda s: s[forward] - s[dispatch])
     yield _phase(backward, kept, lambda s: s[backward] - s[forward])
-    if all(update in one.seconds for one in rounds):
-        yield _phase(update, kept, lambda s: s[update] - s[backward])
-        yield _phase(KERAS_LOOP, kept, lambda s: beyond(s, update))
-    else:
-        yield _phase(UPDATE_AND_LOOP, kept, lambda s: beyond(s, backward))
+    yield _phase(update, kept, lambda s: s[update] - s[backward])
+    yield _phase(KERAS_LOOP, kept, loop)
 
 
 def _phase(name: str, kept: KeptRounds, read: Read) -> Phase:

@@ -99,14 +99,13 @@ def find_peak(checks: Sequence[PeakCheck]) -> float | None:
     return max(check.flops_per_second for check in checks)
 
 
-@LIMITS.row(
-    "No flops_per_sample: the operations of these are not known: {layers}.",
-    "Add a method forward_flops(input_shape, output_shape) to layers of your own.",
-)
+@LIMITS.row("No flops_per_sample: the operations of these are not known: {layers}.", "{action}")
 def _unknown_layers(run: Evidence) -> Iterator[Values]:
     if layers := run.result.model.uncounted_layers if run.result.model else ():
         more = f" and {len(layers) - _NUM_NAMED} more" if len(layers) > _NUM_NAMED else ""
-        yield {"layers": ", ".join(layers[:_NUM_NAMED]) + more}
+        is_code = layers[0].endswith((".train_step)", ".call)"))  # of the whole network
+        action = "Add a method forward_flops(input_shape, output_shape) to layers of your own."
+        yield {"layers": ", ".join(layers[:_NUM_NAMED]) + more, "action": "" if is_code else action}
 
 
 @LIMITS.row(

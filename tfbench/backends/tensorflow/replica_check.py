@@ -27,12 +27,13 @@ def check_replicas(model: Any, placement: Placement) -> ReplicaCheck:
         placement: Names the replicas.
     """
     sizes = [math.prod(weight.shape) for weight in model.trainable_variables]  # none: the first step makes them
-    counts = count_in_sums(model.distribute_strategy, sizes or [1])
-    return ReplicaCheck(
-        num_replicas=placement.num_replicas,
-        reason=_OWN_STEP if has_own_step(model) else "",
-        fault=_describe_wrong(counts, placement),
-    )
+    fault, reason = "", _OWN_STEP if has_own_step(model) else ""
+    try:
+        counts = count_in_sums(model.distribute_strategy, sizes or [1])
+        fault = _describe_wrong(counts, placement)
+    except tf.errors.ResourceExhaustedError:  # the training may need less: an embedding's gradient has a batch's rows
+        reason = "there was not enough memory for sums of the gradients' sizes"
+    return ReplicaCheck(num_replicas=placement.num_replicas, reason=reason, fault=fault)
 
 
 def count_in_sums(strategy: Any, sizes: Sequence[int]) -> list[set[float]]:

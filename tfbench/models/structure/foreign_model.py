@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbench.errors import RecipeError
-from tfbench.recipe.conflicts import LABELS_HINT
 from tfbench.recipe.dataset_spec import DatasetSpec
 
 if TYPE_CHECKING:
@@ -47,7 +46,8 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
         other = f"name a recipe that has data: tfbench run mnist_mlp --set {where.replace(': ', '=', 1)}"
         raise RecipeError(
             f"{where}: is not compiled, and the recipe has no loss for this data. Call model.compile(optimizer, loss) "
-            f"{'before model.save' if where.startswith('model.file') else 'in it'}, or {other}. {LABELS_HINT}"
+            f"{'before model.save' if where.startswith('model.file') else 'in it'}, or {other}. "
+            "If targets are one-hot labels without weights, y.argmax(axis=1) makes them what the recipe's loss takes."
         )
     inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
     if not isinstance(model, keras.Model) or inputs is None or outputs is None:
