@@ -1,9 +1,10 @@
-"""Whatever a journal holds: no traceback, and the runs beside it stay usable."""
+"""Whatever a journal or a sweep's record holds: no traceback, and the runs beside it stay usable."""
 
 import contextlib
 import dataclasses
 import itertools
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from generated import counted, examples
 from journals import build_sized_result, make_database, write_journal
 from mutations import Mutation, mutate, mutations
 from profile_runs import build_profile_run, write_profile_journal
+from sweeps import TWO_SETUPS, build_plan, write_sweep
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -119,3 +121,26 @@ def test_a_generated_journal_in_the_store_harms_no_other_run(
         try_run(store, path.stem, tfbench)
         require_good_runs(store, tfbench)
         try_run(store, path.stem, tfbench)
+
+
+@examples(few=8, many=500)
+@given(changes=mutations, is_torn=...)
+def test_a_generated_record_of_a_sweep_harms_no_other(
+    changes: list[Mutation], is_torn: bool, store: Store, tfbench: Cli
+) -> None:
+    root = ("--store", str(store.root))
+    with one_example(store, "records of sweeps"):
+        shutil.rmtree(store.root / "sweeps", ignore_errors=True)
+        for sweep_id in ("good", "hurt"):
+            plan = build_plan(sweep_id=sweep_id, num_rounds=1, setups=TWO_SETUPS[:1])
+            write_sweep(store, plan, lambda planned: f"killed {planned.number}")
+        path = store.root / "sweeps" / "hurt.json"
+        data = mutated(path.read_bytes(), changes)
+        data = data[: len(data) // 2] if is_torn else data
+        path.write_bytes(data)
+        for command in (("sweep", "--resume", "hurt", "--dry-run"), ("compare", "--sweep", "hurt")):
+            done = without_traceback(tfbench(*command, *root))
+            assert done.exit_code == 2 or not is_torn
+        assert path.read_bytes() == data
+        assert tfbench("sweep", "--resume", "good", "--dry-run", *root).exit_code == 0
+        require_good_runs(store, tfbench)
