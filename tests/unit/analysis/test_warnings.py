@@ -211,6 +211,10 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         [compiled("", "xla"), compiled("", "graph", "xla")],
         [compiled("", "xla", "xla"), compiled("", "graph", "graph")],
     ),
+    "xla_flags": (
+        [compiled("--xla_gpu_autotune_level=0 --xla_cpu_enable_fast_math=true", "xla", "xla")],
+        [compiled("--xla_gpu_autotune_level=0")],  # nothing was compiled by it
+    ),
     "gpu_held_back": (
         [seen(*[QUIET] * 8, *[gpu(clock_reasons=bits | 1)] * 2) for bits in (0x08, 4, 0x20, 0x80)],
         [

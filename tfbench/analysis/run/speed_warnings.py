@@ -97,17 +97,6 @@ def _cpu_quota(run: Evidence) -> Iterator[Values]:
         yield {"quota": quota, "cores": environment.usable_cores, "held": held, "threads": max(1, int(quota))}
 
 
-@MACHINE.row(
-    "XLA used flags that the recipe does not have: {flags}.",
-    "Unset XLA_FLAGS, or compare only with runs that have them.",
-)
-def _xla_flags(run: Evidence) -> Iterator[Values]:
-    if settings := run.result.settings:
-        flags = [flag for flag in settings.xla_flags.split() if flag.startswith("--xla_")]
-        if flags and settings.compiler == "xla":
-            yield {"flags": " ".join(flags)}
-
-
 @MACHINE.row("CPU governor is `{governor}`; clock speed may change during a run.", "Set it to `performance`.")
 def _cpu_governor(run: Evidence) -> Iterator[Values]:
     governor = run.result.environment.cpu_governor if run.result.environment else None
@@ -164,6 +153,17 @@ def _gpus(run: Evidence) -> Iterator[tuple[str, list[GpuState]]]:
     looks = run.result.machine_states
     for name in dict.fromkeys(name for look in looks for name in look.gpus):
         yield name, [look.gpus[name] for look in looks if name in look.gpus]
+
+
+@MACHINE.row(
+    "XLA used flags that the recipe does not have: {flags}.",
+    "Unset XLA_FLAGS, or compare only with runs that have them.",
+)
+def _xla_flags(run: Evidence) -> Iterator[Values]:
+    if settings := run.result.settings:
+        flags = [flag for flag in settings.xla_flags.split() if flag.startswith("--xla_")]
+        if flags and settings.compiler == "xla":
+            yield {"flags": " ".join(flags)}
 
 
 @MACHINE.row(
