@@ -4,6 +4,7 @@ A network that is named alone, "net.keras" or "nets.py:build_model", stands for 
 """
 
 import ast
+import filecmp
 import os.path
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -34,12 +35,24 @@ def shipped_folder() -> Path:
 def list_recipes() -> dict[str, Path]:
     """Returns recipe names and their files: the shipped ones, and those in `recipes/` of the current folder.
 
-    A local recipe is listed by its path, since that is how it is named on the command line.
+    A local recipe is listed by its path, since that is how it is named on the command line; one that is a copy of a
+    shipped recipe is not listed again.
     """
     shipped = {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
-    is_shipped = Path("recipes").resolve() == shipped_folder().resolve()  # in a checkout
-    local = [] if is_shipped else sorted(path for path in Path("recipes").glob("*.toml") if path.is_file())
-    return shipped | {str(path): path for path in local}
+    local = {
+        str(path): path
+        for path in sorted(Path("recipes").glob("*.toml"))
+        if path.is_file()  # a pipe would be waited for
+        if path.stem not in shipped or not _are_same(path, shipped[path.stem])
+    }
+    return shipped | local
+
+
+def _are_same(path: Path, other: Path) -> bool:
+    try:
+        return filecmp.cmp(path, other, shallow=False)
+    except OSError:
+        return False
 
 
 def find_recipe(name: str) -> Path:

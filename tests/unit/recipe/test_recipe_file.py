@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 import re
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,14 @@ def test_lists_shipped_recipes_by_name_and_local_ones_by_path(in_tmp_path: Path)
     assert "mnist_mlp" in names
     assert "recipes/mine.toml" in names
     assert files.load_recipe(files.find_recipe("mnist_mlp")).name == "mnist_mlp"
+
+
+def test_a_copy_of_a_shipped_recipe_is_listed_once_and_a_changed_one_by_its_path(in_tmp_path: Path) -> None:
+    shutil.copytree(files.shipped_folder(), "recipes")
+    assert list(files.list_recipes()) == [path.stem for path in sorted(files.shipped_folder().glob("*.toml"))]
+    with Path("recipes/mnist_mlp.toml").open("a") as recipe:
+        recipe.write("# mine\n")
+    assert [name for name in files.list_recipes() if "mnist_mlp" in name] == ["mnist_mlp", "recipes/mnist_mlp.toml"]
 
 
 @pytest.mark.parametrize(
