@@ -2,8 +2,8 @@
 
 import dataclasses
 import os
-import shutil
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
