@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.status import Status
 from rich.text import Text
 
@@ -22,8 +22,8 @@ from tfbench.report.table import Section, text
 from tfbench.wording import one_line, without_secrets
 
 Detail = Literal["quiet", "short", "full"]
-# A table of epochs is long from here on: the first and the last of them are shown, every tenth, and one a minute.
-_LONG_TABLE, _NUM_ENDS, _STRIDE, _MAX_SILENCE_SECONDS = 16, 3, 10, 60.0
+# Epochs that are all shown; of those behind them every tenth, one a minute, and the last.
+_LONG_TABLE, _STRIDE, _MAX_SILENCE_SECONDS = 16, 10, 60.0
 _WARMUP_REMARK = "samples/s excludes warm-up steps; epoch s includes them."
 
 
@@ -156,12 +156,9 @@ class RunConsole(Observer):
             return
         self._stop_status()
         self._num_ended += 1
-        total = self._num_epochs or 0
         has_row = (
             self._detail == "full"
-            or 0 < total <= _LONG_TABLE
-            or self._num_ended <= _NUM_ENDS
-            or epoch.epoch > total - _NUM_ENDS > 0
+            or self._num_ended <= _LONG_TABLE
             or epoch.epoch % _STRIDE == 0
             or epoch.elapsed_seconds - (self._last_row_at or 0.0) >= _MAX_SILENCE_SECONDS
         )
@@ -295,19 +292,3 @@ def open_console(*, stderr: bool) -> Console:
 
 def _percentage(part: int, whole: int) -> int:
     return min(100, 100 * part // whole) if whole else 0
-
-
-def make_spinner(text: str) -> Progress:
-    """Returns what shows, once it is entered, a text on stderr and the time that passes; it leaves nothing behind."""
-    progress = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-        console=open_console(stderr=True),
-        refresh_per_second=4,
-        transient=True,
-        redirect_stdout=False,  # what is printed meanwhile is cleaned by the streams, not by rich
-        redirect_stderr=False,
-    )
-    progress.add_task(shown(text).plain, total=None)
-    return progress
