@@ -34,7 +34,6 @@ def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
         *("input", "dispatch", "forward", "backward", "update", "keras loop")
     ]
     assert [layer["name"] for layer in step["layers"]][-2:] == ["dense", "dense_1"]
-    assert 1 <= document["profile"]["readings"]["epoch"]["num_steps"] <= 30
     assert document["trace"]["readings"]["operations"]
     first, second = tracked_runs(in_tmp_path / "mlruns")
     assert (first.data.tags["tfbench.profile"], second.data.tags["tfbench.profile"]) == ("step", "trace")

@@ -265,10 +265,10 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         [fed(100, ready=4, seconds=1.0)],  # 4 of 8 batches, whose making takes a tenth of a step: 5 %
         [fed(251, ready=4, seconds=1.0), fed(100, ready=1, seconds=1.0), fed(100, ready=0, seconds=1.0)],
     ),
-    "disturbed_peak": ([peaked(2e9, 1e9, other_share=0.25)], [peaked(2e9, 1e9, other_share=0.1)]),
-    "above_peak": (
-        [peaked(1.5e9, 1.4e9), peaked(1, 1.919999999e9)],
-        [peaked(1, 1.92e9), peaked(1)],  # the better one counts, and one alone is no proof
+    "no_peak": (
+        [peaked(1.5e9, 1.4e9), peaked(1, 1.919999999e9), peaked(2e9, 1e9, other_share=0.25)],
+        # The better one counts, and one alone is no proof.
+        [peaked(1, 1.92e9), peaked(1), peaked(2e9, 1e9, other_share=0.1)],
     ),
     "unknown_layers": ([layers(*"abcdefg")], []),
     "slow_worker": (

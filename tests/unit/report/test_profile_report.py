@@ -21,7 +21,6 @@ from profiles import (
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.profile import (
-    EpochCheck,
     Profile,
     ProfiledOperation,
     ProfileRequest,
@@ -220,8 +219,6 @@ def test_the_table_says_what_limits_a_layer(fields: dict[str, Any], words: str) 
         (build_profile(), []),
         (build_profile(rounds=(build_round(full=10.0, pipeline=9.0),)), ["the phases add up to 41 % less"]),
         (build_profile(rounds=(build_round(full=5.0),)), ["the phases add up to 18 % more"]),
-        (build_profile(epoch=EpochCheck(num_steps=7500, seconds=59.0, steps_per_epoch=7500)), ["the extrapolated"]),
-        (build_profile(epoch=EpochCheck(num_steps=7500, seconds=35.4, steps_per_epoch=7500)), ["the extrapolated"]),
         *(
             (
                 build_profile(rounds=(build_partly_traced(rest),)),

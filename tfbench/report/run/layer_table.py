@@ -45,14 +45,7 @@ def _describe_data(name: str, spec: DatasetSpec) -> str:
         shape += f" out of {_format_shape(spec.stored_shape)}"
     kind = "no classes" if spec.num_classes is None else f"{spec.num_classes:,} classes"
     sizes = f"{spec.train_samples:,} to train, {spec.validation_samples:,} to validate"
-    return f"{name}: samples of {shape}{_describe_values(spec)}, {kind}; {sizes}"
-
-
-def _describe_values(spec: DatasetSpec) -> str:
-    if spec.input_dtype != "uint8":
-        return ""
-    high = f"{255 * spec.input_scale:g}"
-    return f", values 0 to {high}" if spec.mean == "none" else f", values 0 to {high} minus their mean"
+    return f"{name}: samples of {shape}, {kind}; {sizes}"
 
 
 def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tuple[str, str]]:
@@ -86,16 +79,8 @@ def _format_shape(shape: SizesOrNone) -> str:
     return "x".join("?" if size is None else str(size) for size in shape) or "1"
 
 
-def _format_window(sizes: SizesOrNone) -> str:
-    """Returns "2" for (2, 2), "2x1" for (2, 1)."""
-    return _format_shape(sizes[:1] if len(set(sizes)) == 1 else sizes) if sizes else ""
-
-
-def _format_input(shape: SizesOrNone) -> str:
-    """Returns channels x width, "64 x 24" for (24, 24, 64); both sizes where they differ, "64 x 24x12"."""
-    *sizes, channels = shape or (1,)
-    text = _format_shape((channels,))
-    return f"{text} x {_format_window(tuple(sizes))}" if sizes else text
+def _format_sizes(sizes: SizesOrNone) -> str:
+    return _format_shape(sizes) if sizes else ""
 
 
 _COUNTS = ("num_outputs", "flops_per_sample", "training_flops_per_sample")
@@ -106,9 +91,9 @@ _COLUMNS = (
     Column("num_kernel_weights", "weights", _format_count, rank=5),
     Column("num_parameters", "parameters", _format_count),
     Column("filters", "filters", rank=3),
-    Column("kernel_size", "kernel", lambda size: _format_shape(size) if size else "", rank=2),
-    Column("strides", "stride", _format_window, rank=6),
-    Column("input_shape", "input", _format_input, rank=7),
+    Column("kernel_size", "kernel", _format_sizes, rank=2),
+    Column("strides", "stride", _format_sizes, rank=6),
+    Column("input_shape", "input", _format_shape, rank=7),
     Column("flops_per_sample", "FLOPs", _format_count, rank=1),
     Column("training_flops_per_sample", "training", _format_count, rank=8),
 )

@@ -1,14 +1,12 @@
-"""A run as plots: loss and accuracy by epoch, speed by step; and where its process's time went."""
+"""A run as plots: loss and accuracy by epoch; and the accuracy of several runs by time."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.records.run import RunResult, Summary
 from tfbench.report import figures
-from tfbench.report.formats import format_speed
-from tfbench.report.plot import Panel, Plot, Point, Series, breakdown_plot, breakdown_seconds
+from tfbench.report.plot import Panel, Plot, Point, Series
 
 _LOG_FROM_RATIO = 30  # highest to lowest loss from which a linear axis would flatten the end of the curve
 
@@ -19,7 +17,7 @@ def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]
 
 
 def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
-    """Returns the plots of loss, accuracy, speed and time breakdown, as far as there is anything.
+    """Returns the plots of loss and accuracy, as far as there is anything.
 
     Args:
         result: A run in whatever state.
@@ -27,14 +25,7 @@ def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
     """
     # A run that is stopped within its first epoch has no curve of these, and drawing takes time between two runs.
     has_curve = len(result.epochs) > 1 or not result.request.recipe.measurement.is_limited
-    plots = [
-        _loss(result) if has_curve else None,
-        _accuracy(result, summary.metrics.get("best_val_accuracy")) if has_curve else None,
-        _speed(result, summary.metrics.get("samples_per_second")),
-    ]
-    if summary.metrics.get("breakdown/wall_seconds"):
-        title = f"Where the time of the measuring process went\n{_subject(result)}"
-        plots.append(breakdown_plot(title, {"this run": breakdown_seconds(summary.metrics)}))
+    plots = (_loss(result), _accuracy(result, summary.metrics.get("best_val_accuracy"))) if has_curve else ()
     return tuple(plot for plot in plots if plot)
 
 
@@ -80,32 +71,6 @@ def _published_accuracies(result: RunResult) -> Iterator[Series]:
             yield Series(name, points, is_reference=True)
         elif (level := reference.figures.get("val_accuracy")) is not None:
             yield Series(name, (Point(1, level), Point(last, level)), is_reference=True)
-
-
-def _speed(result: RunResult, speed: float | None) -> Plot | None:
-    measured = [record for record in result.epochs if record.samples_per_second is not None]
-    if not measured or result.placement is None:
-        return None
-    batch = result.placement.global_batch_size
-    steady = steady_spans(result.spans, warmup_steps=result.request.recipe.measurement.warmup_steps)
-    spans = [((one.first_step + one.last_step) / 2, samples_per_second([one], batch)) for one in steady]
-    last_steps = {span.epoch: span.last_step for span in result.spans}
-    ends = [(last_steps.get(one.epoch), one.samples_per_second) for one in measured]
-    series = (
-        Series("mean of each epoch, at its end", tuple(Point(x, y) for x, y in ends if x and y)),
-        Series("each group of steps", tuple(Point(x, y) for x, y in spans if y), is_reference=True),
-    )
-    if not any(one.points for one in series):
-        return None
-    return Plot(
-        name="samples_per_second.png",
-        title=f"Training speed by step\n{_subject(result)}",
-        finding="" if speed is None else f"Steady: {format_speed(speed)} samples/s",
-        x_label="step",
-        y_label="samples/s, all replicas (higher is faster)",
-        panels=(Panel("", series),),
-        scale="from zero",
-    )
 
 
 def _by_epoch(result: RunResult, name: str) -> list[Series]:
