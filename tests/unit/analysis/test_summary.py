@@ -12,7 +12,6 @@ from builders import (
     build_usage,
 )
 from tfbench.analysis.run.spans import (
-    epoch_samples_per_second,
     samples_per_second,
     steady_spans,
     step_time_mad,
@@ -234,12 +233,6 @@ def test_speeds_are_samples_over_seconds_and_step_times_weigh_by_steps_not_by_sp
     assert step_time_quantile([], 0.5) is step_time_mad([]) is None
     # Between the ninth and the tenth of 0.05, 0.15 ... 0.95, at 9 * 0.9 = 8.1.
     assert step_time_quantile(build_spans([0.05 + n / 10 for n in range(10)], 1), 0.9) == pytest.approx(0.86)
-
-
-def test_an_epoch_of_nothing_but_warmup_has_no_speed() -> None:
-    spans = build_spans([2.0, 1.0], 5)
-    assert epoch_samples_per_second(spans, global_batch_size=10, warmup_steps=1) == 50.0
-    assert epoch_samples_per_second(spans, global_batch_size=10, warmup_steps=6) is None
 
 
 def test_utilization_does_not_exist_above_the_peak() -> None:

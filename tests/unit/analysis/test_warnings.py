@@ -188,10 +188,6 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
             on(niceness=-5, scheduling_policy="SCHED_OTHER"),
         ],
     ),
-    "automatic_xla": (
-        [compiled("--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"), compiled("--tf_xla_auto_jit")],
-        [compiled("--tf_xla_auto_jit=0"), compiled("--tf_xla_auto_jit=-1"), compiled("--tf_xla_cpu_global_jit")],
-    ),
     "not_as_asked": (
         [
             compiled("", "xla"),
@@ -202,8 +198,16 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         [compiled("", "xla", "xla"), compiled("", "graph", "graph")],
     ),
     "xla_flags": (
-        [compiled("--xla_gpu_autotune_level=0 --xla_cpu_enable_fast_math=true", "xla", "xla")],
-        [compiled("--xla_gpu_autotune_level=0")],  # nothing was compiled by it
+        [
+            compiled("--xla_gpu_autotune_level=0 --xla_cpu_enable_fast_math=true", "xla", "xla"),
+            compiled("--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"),
+            compiled("--tf_xla_auto_jit"),
+        ],
+        [
+            compiled("--xla_gpu_autotune_level=0 --tf_xla_cpu_global_jit"),  # nothing was compiled by them
+            compiled("--tf_xla_auto_jit=0"),
+            compiled("--tf_xla_auto_jit=-1"),
+        ],
     ),
     "gpu_held_back": (
         [seen(*[QUIET] * 8, *[gpu(clock_reasons=bits | 1)] * 2) for bits in (0x08, 4, 0x20, 0x80)],
@@ -257,7 +261,6 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
             timed(*[0.001] * 10, 100.0),  # most of the time in one span leaves no third to compare
         ],
     ),
-    "clock_of_steps": ([asked(measurement={"clock": "step"})], []),
     # In ten seconds, of 32: 480 samples/s are one and a half times 320, 304 are 0.95 times as many.
     "input_contradicts": ([fed(94), fed(42)], []),
     "input_bound": ([fed(149), fed(95)], [fed(150)]),

@@ -62,7 +62,7 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
     result = build_result(energy=EnergySources(problems=(REASON,)))
     summary = summarize_run(result)
     assert "Energy" not in run_text(result, is_full=False)
-    assert f"energy not measured: {REASON}" in run_text(result)
+    assert f"Energy not measured: {REASON}" in run_text(result)
     document = run_document(result, summary, None)
     assert document["energy"].items() >= {"sources": [], "joules": None, "problems": [REASON]}.items()
     assert energy_document(build_result()) is None

@@ -37,19 +37,6 @@ def samples_per_second(spans: Sequence[StepSpan], global_batch_size: int) -> flo
     return sum(span.num_steps for span in spans) * global_batch_size / seconds
 
 
-def epoch_samples_per_second(
-    spans_of_epoch: Sequence[StepSpan], *, global_batch_size: int, warmup_steps: int
-) -> float | None:
-    """Returns the samples per second of one epoch's steady spans; None if the epoch is nothing but warm-up.
-
-    Args:
-        spans_of_epoch: Spans of one epoch, steps counted over the whole run; times in seconds.
-        global_batch_size: Samples of one step over all replicas.
-        warmup_steps: Number of leading steps of the run to leave out.
-    """
-    return samples_per_second(steady_spans(spans_of_epoch, warmup_steps=warmup_steps), global_batch_size)
-
-
 def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | None:
     """Returns the time in seconds that `fraction` of the steps stay below, each step taking its span's mean.
 

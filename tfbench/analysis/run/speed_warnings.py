@@ -1,7 +1,6 @@
 """Warnings that speak against a speed: a machine that was disturbed or limited; a measurement too short or unsteady."""
 
 import math
-import re
 from collections.abc import Iterator
 
 from tfbench.analysis.run import spans
@@ -14,7 +13,6 @@ MAX_STOLEN = 0.02  # share of the wanted processor time: as much as repeats of a
 # Each takes 0.1 to 10 ms: 0.05 to 5 s together. A few pages of idle programs are swapped wherever there is swap space.
 MAX_DISK_PAGES = 500
 _READ_BACK = ("compiler", "precision", "tensor_float_32", "deterministic")
-_AUTO_JIT = re.compile(r"--tf_xla_auto_jit(?:=(\S+))?")
 
 # Bits of the driver's reasons for a clock below the highest (nvml.h, nvmlClocksEventReasons); others, such as an idle
 # GPU or a clock that was set, are no disturbance.
@@ -116,16 +114,6 @@ def _priority(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    'XLA compiled parts of the network ({flag} in TF_XLA_FLAGS), but training.compiler is "{asked}".',
-    "Unset TF_XLA_FLAGS.",
-)
-def _automatic_xla(run: Evidence) -> Iterator[Values]:
-    found = _AUTO_JIT.finditer(run.result.settings.xla_flags) if run.result.settings else ()
-    for flag in (flag[0] for flag in found if flag[1] not in ("-1", "0")):
-        yield {"flag": flag, "asked": run.result.request.recipe.training.compiler_used}
-
-
-@MACHINE.row(
     "training.{name} was {used}, but the recipe asks for {asked}.",
     "Do not compare this run with others of the recipe.",
 )
@@ -146,13 +134,17 @@ def _gpus(run: Evidence) -> Iterator[tuple[str, list[GpuState]]]:
 
 @MACHINE.row(
     "XLA used flags that the recipe does not have: {flags}.",
-    "Unset XLA_FLAGS, or compare only with runs that have them.",
+    "Unset XLA_FLAGS and TF_XLA_FLAGS, or compare only with runs that have them.",
 )
 def _xla_flags(run: Evidence) -> Iterator[Values]:
-    if settings := run.result.settings:
-        flags = [flag for flag in settings.xla_flags.split() if flag.startswith("--xla_")]
-        if flags and settings.compiler == "xla":
-            yield {"flags": " ".join(flags)}
+    settings = run.result.settings
+    found = settings.xla_flags.split() if settings else []
+    # With this one XLA compiles parts of a network whatever training.compiler says.
+    flags = [flag for flag in found if flag.startswith("--tf_xla_auto_jit") and not flag.endswith(("=0", "=-1"))]
+    if settings and settings.compiler == "xla":
+        flags += [flag for flag in found if flag.startswith("--xla_")]
+    if flags:
+        yield {"flags": " ".join(flags)}
 
 
 @MACHINE.row(
@@ -247,12 +239,3 @@ def _drifting(run: Evidence) -> Iterator[Values]:
             "first": 1e3 * first,
             "last": 1e3 * last,
         }
-
-
-@SPEED.row(
-    'clock = "step" waits for the device after every step, which slows small networks down.',
-    'Do not compare this run with runs of clock = "span".',
-)
-def _clock_of_steps(run: Evidence) -> Iterator[Values]:
-    if run.result.request.recipe.measurement.clock == "step":
-        yield {}

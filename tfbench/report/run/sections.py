@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.references import match_run
-from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
 from tfbench.report.comparison.difference import format_value
 from tfbench.report.comparison.references import describe_match, describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
-from tfbench.report.run.costs import cost_section, describe_cost, energy_pairs, list_energy_problems
+from tfbench.report.run.costs import cost_facts, energy_facts
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
 from tfbench.wording import command_line, count, store_of, without_secrets
 
@@ -28,13 +27,12 @@ _EVALUATIONS = {"test": "Test split", "multiview": "Multi-view"}
 
 def run_sections(result: RunResult, summary: Summary, *, is_full: bool = False) -> list[Section]:
     """Returns what there is to say of a run that is over: the answer alone, or every figure and warning."""
-    answers = [*_list_answers(result, summary), *(list_energy_problems(result) if is_full else [])]
-    answer = Section(status_line(result, summary), tables=(facts(answers),))
+    answer = Section(status_line(result, summary), tables=(facts(_list_answers(result, summary, is_full=is_full)),))
     sections = [answer, *_predictions(result)]
     if not is_full:
         return [*sections, *short_warnings(result, summary.warnings)]
     published = reference_section(match_run(result, summary))
-    sections += [one for one in (_figures(result, summary), _settings(result), published, cost_section(result)) if one]
+    sections += [one for one in (_figures(result, summary), _settings(result), published) if one]
     asked = find_requested_warnings(result)
     if told := [warning for warning in summary.warnings if warning not in asked]:
         sections.append(warnings_section(told))
@@ -65,7 +63,7 @@ def result_line(result: RunResult, summary: Summary) -> str:
     return f"{', '.join(texts)} ({result.request.run_id})"
 
 
-def _list_answers(result: RunResult, summary: Summary) -> Iterator[tuple[str, str]]:
+def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iterator[tuple[str, str]]:
     """Yields the figures that most runs are made for, with labels."""
     metrics = summary.metrics
     speed, median, first = (
@@ -85,8 +83,7 @@ def _list_answers(result: RunResult, summary: Summary) -> Iterator[tuple[str, st
         times = f"{format_ratio(speed / fast.as_asked)}x" if speed and settings else "as fast as"
         recipe = f"the recipe as it is ({format_speed(fast.as_asked)} samples/s in a short run)"
         yield "Fast", f"{times} {recipe}: {settings or 'no setting is faster'}"
-    for _, text in energy_pairs(result, metrics):
-        yield "Energy", text
+    yield from energy_facts(result, metrics, is_full=is_full)
     mark = f" {SYNTHETIC}" if result.is_synthetic else ""
     own = dict.fromkeys(name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ()))
     named = {"accuracy": "Accuracy", "loss": "Loss"} | {name: name for name in own if name not in ("accuracy", "loss")}
@@ -103,8 +100,7 @@ def _list_answers(result: RunResult, summary: Summary) -> Iterator[tuple[str, st
         yield "Memory", format_bytes(memory) + ("" if before is None else f" ({format_bytes(before)} before the model)")
     if result.status == "FINISHED":
         yield "Published", _describe_published(result, summary)
-    if cost := compute_cost(result):
-        yield "Cost", describe_cost(cost)
+    yield from cost_facts(result, is_full=is_full)
 
 
 def _describe_published(result: RunResult, summary: Summary) -> str:
