@@ -20,18 +20,9 @@ def model_sections(recipe: Recipe, spec: DatasetSpec, table: ModelTable) -> list
         ("data", _describe_data(recipe.dataset.name, spec)),
         ("batch", f"{recipe.training.global_batch_size:,} samples"),
     ]
-    total = LayerRow(
-        name="sum",
-        kind="",
-        output_shape=(),
-        num_outputs=table.num_outputs,
-        num_kernel_weights=table.num_kernel_weights,
-        num_parameters=table.num_parameters,
-        flops_per_sample=table.flops_per_sample,
-        training_flops_per_sample=table.training_flops_per_sample,
-    )
     rows = [_values(row) for row in table.layers]
-    rows.append(_values(total) | {"output_shape": None})  # outputs have a sum, their shapes have none
+    sums = {name: _known(getattr(table, name)) for name in (*_COUNTS, "num_kernel_weights", "num_parameters")}
+    rows.append({"name": "sum", **sums})
     return [
         Section(f"{recipe.recipe.title} ({recipe.name})", tables=(facts(head),)),
         Section("", tables=(Table("layers", _COLUMNS, rows),)),
@@ -45,7 +36,13 @@ def _describe_data(name: str, spec: DatasetSpec) -> str:
         shape += f" out of {_format_shape(spec.stored_shape)}"
     kind = "no classes" if spec.num_classes is None else f"{spec.num_classes:,} classes"
     sizes = f"{spec.train_samples:,} to train, {spec.validation_samples:,} to validate"
-    return f"{name}: samples of {shape}, {kind}; {sizes}"
+    return f"{name}: samples of {shape}{_describe_values(spec)}, {kind}; {sizes}"
+
+
+def _describe_values(spec: DatasetSpec) -> str:
+    if spec.input_dtype != "uint8":
+        return ""
+    return f", values 0 to {255 * spec.input_scale:g}" + ("" if spec.mean == "none" else " minus their mean")
 
 
 def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tuple[str, str]]:
@@ -66,8 +63,12 @@ def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tupl
 
 def _values(row: LayerRow) -> dict[str, object]:
     values = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
-    unknown = {name: "?" for name in _COUNTS if values[name] is None}
-    return values | unknown | {"name": f"{row.name} (again)" if row.is_used_again else row.name}
+    counts = {name: _known(values[name]) for name in _COUNTS}
+    return values | counts | {"name": f"{row.name} (again)" if row.is_used_again else row.name}
+
+
+def _known(number: int | None) -> int | str:
+    return "?" if number is None else number
 
 
 def _format_count(number: int | str) -> str:
