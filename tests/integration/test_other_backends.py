@@ -82,7 +82,6 @@ def test_a_profile_tells_what_a_step_is_made_of(tmp_path: Path) -> None:
     rounds = [one["seconds"] for one in profile["readings"]["rounds"]]
     assert all(one.keys() == {*names[1:5], "keras", "take", "pipeline", "full"} for one in rounds)
     assert step["full_seconds"] > 0
-    assert profile["readings"]["epoch"]["num_steps"] >= 1
     assert [layer["kind"] for layer in step["layers"]] == (["Flatten", "Dense", "Dense"] if is_torch else [])
     assert profile["readings"]["layers_problem"] == (
         ""

@@ -43,9 +43,8 @@ def write_profile_journal(store: Store, result: RunResult) -> Path:
     journal.append("profile_layers", layers=[to_plain(layer) for layer in profile.layers], problem="")
     for one in profile.rounds:
         journal.append("profile_round", round=to_plain(one))
-    for name in ("bandwidth", "epoch"):
-        if (found := getattr(profile, name)) is not None:
-            journal.append(f"profile_{name}", **plain_fields(**{name: found}))
+    if profile.bandwidth:
+        journal.append("profile_bandwidth", **plain_fields(bandwidth=profile.bandwidth))
     if profile.operations:
         operations = [to_plain(one) for one in profile.operations]
         waits = [to_plain(one) for one in profile.host_waits or ()]

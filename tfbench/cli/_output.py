@@ -15,12 +15,12 @@ from tfbench.records.whole_files import is_stream, write_output
 from tfbench.wording import clean, one_line, without_secrets
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.status import Status
 
     from tfbench.report.table import Section
 
 _STDOUT = ("-", "/dev/stdout")
-_spinners: list["Progress"] = []
+_spinners: list["Status"] = []
 
 
 class CleanStream:
@@ -78,13 +78,13 @@ def echo_drawn(text: str) -> None:
 
 @contextlib.contextmanager
 def waiting(text: str) -> Iterator[None]:
-    """Shows on a terminal what is done and for how long, where nothing else is shown; elsewhere it does nothing."""
+    """Shows on a terminal what is done, where nothing else is shown; elsewhere it does nothing."""
     if not (sys.stderr and sys.stderr.isatty()):
         yield
         return
-    from tfbench.report.run.console import make_spinner
+    from tfbench.report.run.console import open_console, shown
 
-    with make_spinner(text) as spinner:
+    with open_console(stderr=True).status(shown(text), refresh_per_second=4) as spinner:
         _spinners.append(spinner)
         try:
             yield

@@ -12,7 +12,6 @@ from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, Pe
 from tfbench.records.placement import ExchangeCheck, Placement, ReplicaCheck, Spread
 from tfbench.records.profile import (
     BandwidthCheck,
-    EpochCheck,
     ProfiledLayer,
     ProfiledOperation,
     ProfileRound,
@@ -241,13 +240,6 @@ class BandwidthProfiled(Event):
     """How fast the device copies."""
 
     bandwidth: BandwidthCheck
-
-
-@event_of("profile_epoch")
-class EpochProfiled(Event):
-    """What an ordinary epoch took, beside a profile."""
-
-    epoch: EpochCheck
 
 
 @event_of("profile_operations")

@@ -164,7 +164,7 @@ class Replay:
                 self._num_unreadable_lines += 1
             case events.LayersProfiled():
                 self._profile |= {"layers": event.layers, "layers_problem": event.problem}
-            case events.BandwidthProfiled() | events.EpochProfiled():
+            case events.BandwidthProfiled():
                 self._profile |= fields
             case events.OperationsTraced():
                 self._profile |= {

@@ -85,15 +85,6 @@ class ProfileRound:
 
 
 @schema
-class EpochCheck:
-    """Training with Keras's `fit` for some steps after the rounds, without validation."""
-
-    num_steps: int
-    seconds: float
-    steps_per_epoch: int
-
-
-@schema
 class ProfiledOperation:
     """An operation of a trace; figures for one step."""
 
@@ -112,7 +103,6 @@ class Profile:
     layers_problem: str = ""  # why layers cannot be timed apart
     rounds: tuple[ProfileRound, ...] = ()
     bandwidth: BandwidthCheck | None = None
-    epoch: EpochCheck | None = None
     operations: tuple[ProfiledOperation, ...] = ()
     num_traced_steps: int = 0
     traced_step_seconds: float | None = None

@@ -7,7 +7,6 @@ gradients so small that a processor handles them many times as slowly as those o
 
 import dataclasses
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,7 +14,7 @@ from tfbench import backends
 from tfbench.backends.peak import measure_bandwidth, measure_peak
 from tfbench.backends.profiling import Call, apportion, sum_up
 from tfbench.records.journal import Journal, files_folder, plain_fields
-from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck, ProfileRound, TracedCall
+from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, ProfileRound, TracedCall
 from tfbench.records.run import RunRequest
 from tfbench.schema import to_plain
 from tfbench.worker.breakdown import Breakdown
@@ -28,7 +27,6 @@ _MIN_ROUNDS, _FEWEST_ROUNDS = 5, 3  # the latter where rounds take so long that 
 _SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
 _LONG_SECONDS = 30.0  # of rounds, from which fewer will do
 _PEAK_SECONDS = 1.0
-_EPOCH_SHARE = 0.4  # of the time for rounds; an epoch that takes longer is measured in part
 _FAST_PIPELINE = 0.3  # share of a step that making a batch may take for the step never to wait for it
 _TRACED_STEPS, _TRACED_SECONDS = 20, 3.0
 
@@ -97,12 +95,6 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     for one in functions.rounds(seconds, step.restore):
         journal.append("profile_round", round=to_plain(one))
     step.restore()
-    breakdown.switch("callbacks")
-    journal.append("stage", name="training, for the time of an epoch")
-    journal.append(
-        "profile_epoch",
-        **plain_fields(epoch=_train_epoch(prepared, functions.estimate("full"), _EPOCH_SHARE * seconds)),
-    )
     breakdown.switch("checks")
     journal.append("stage", name="measuring what the devices compute and move at most")
     own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
@@ -143,26 +135,6 @@ def _trace_steps(prepared: Prepared) -> None:
         step_seconds=took[0] / num_steps,
     )
     breakdown.switch(None)
-
-
-def _train_epoch(prepared: Prepared, step_seconds: float, seconds: float) -> EpochCheck:
-    """Trains with Keras's `fit`, a whole epoch unless that takes too long."""
-    import keras
-
-    model, steps_per_epoch = prepared.model, prepared.steps_per_epoch
-    execution = model.steps_per_execution
-    num_steps = min(steps_per_epoch, max(execution, int(seconds / step_seconds) // execution * execution))
-    times: list[float] = []  # at its begin, and at its end, when Keras has waited for the device
-
-    def note_time(*_: object) -> None:
-        times.append(time.perf_counter())
-
-    callback = keras.callbacks.LambdaCallback(on_epoch_begin=note_time, on_epoch_end=note_time)
-    model.fit(
-        prepared.build_batches(), epochs=1, steps_per_epoch=num_steps, shuffle=False, verbose=0, callbacks=[callback]
-    )
-    num_steps = math.ceil(num_steps / execution) * execution  # Keras always does whole executions
-    return EpochCheck(num_steps=num_steps, seconds=times[1] - times[0], steps_per_epoch=steps_per_epoch)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from profiles import (
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import KeptRounds, summarize_profile
 from tfbench.records.machine import PeakCheck
-from tfbench.records.profile import EpochCheck, Profile, ProfileRound
+from tfbench.records.profile import Profile, ProfileRound
 
 
 def summarize(**fields: object) -> StepProfile:
@@ -246,15 +246,6 @@ def test_without_layers_the_bottleneck_is_a_whole_phase(rounds: tuple[ProfileRou
     profile = summarize(layers=(), rounds=rounds)
     assert (profile.layers, profile.checks, profile.loss_seconds, profile.optimizer_seconds) == ((), (), {}, None)
     assert (profile.bottleneck.name, milliseconds(profile.bottleneck.seconds)) == ("backward", 3.0)
-
-
-def test_an_epoch_is_the_sum_of_the_phases_times_its_steps_beside_the_measured_one() -> None:
-    profile = summarize()
-    assert profile.extrapolated_epoch_seconds == pytest.approx(7500 * 5.9e-3)
-    assert profile.measured_epoch_seconds == pytest.approx(45.0)
-    part = summarize(epoch=EpochCheck(num_steps=500, seconds=3.1, steps_per_epoch=7500))
-    assert part.measured_epoch_seconds == pytest.approx(46.5)
-    assert summarize(epoch=None).measured_epoch_seconds is None
 
 
 def test_there_is_no_summary_without_a_round() -> None:

@@ -43,13 +43,10 @@ FILES = {
 # A command without "tfbench", and words of the message.
 REJECTED = {
     "lst": "No such command 'lst'",
-    "show": "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run.",
+    "show": "Missing argument 'RECIPE'.",
     "show mnist_mpl": "unknown recipe 'mnist_mpl'. Did you mean 'mnist_mlp'?",
     "show nowhere/x.toml": "nowhere/x.toml: no such file.",
     "show mnist_mlp --toml --format json": "--toml and --format json exclude each other",
-    "show mnist_mlp --store mlruns": "leave --store out",
-    "show mnist_mlp --effective @last": "shows a run as it was: leave RECIPE out.",
-    "show --effective @last --toml --set training.epochs=1 --allow-code": "leave --set, --allow-code, --toml out.",
     "runs --store there.toml": "store there.toml: is a file, and a store is a folder.",
     "runs 0000 --status failed": "RUN names one: leave --status out.",
     f"diff {FIRST} {FIRST}": f"{FIRST} and {FIRST} are the same run, {FIRST}. Name two.",

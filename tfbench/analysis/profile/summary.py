@@ -77,7 +77,6 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
         on_device=any(call.on_device for one in rounds for call in one.traced.values()),
         peak_flops_per_second=peaks.flops_per_second,
         bytes_per_second=peaks.bytes_per_second,
-        epoch=profile.epoch,
         steps_per_epoch=result.steps_per_epoch,
     )
 
