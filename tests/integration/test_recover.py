@@ -173,7 +173,7 @@ def test_a_run_that_cannot_be_read_stops_no_command_over_all_runs(store: Store, 
         assert f"{store.journal_path(IDS[1])}: " in done.stderr and "move it away" in done.stderr
     assert f"run {IDS[1]} is left out" in (store.root / "r.html").read_text()
     assert set(json.loads(tfbench("compare", "--all", "--format", "json", *root).stdout)["unreadable"]) == {IDS[1]}
-    assert tfbench("show", "--effective", "@last", *root).exit_code == 0
+    assert tfbench("runs", "@last", *root).exit_code == 0
 
 
 def test_a_server_that_is_down_is_waited_for_once_and_the_runs_are_sent_later(

@@ -34,13 +34,7 @@ _KEYS = {
     "seconds": "measurement.seconds",
     "checkpoint_every": "output.checkpoint_every_epochs",
     "save_model": "output.saves_model",
-    "price_per_hour": "cost.price_per_hour",
 }
-
-
-def typed_words() -> tuple[str, ...]:
-    """Returns the command as it was typed, without passwords."""
-    return tuple(map(without_secrets, sys.argv[1:]))
 
 
 class Measuring(NamedTuple):
@@ -83,35 +77,21 @@ class Measuring(NamedTuple):
         return self.overrides | {_KEYS[name]: _read(value) for name, value in given.items() if value is not None}
 
     def make_request(
-        self,
-        recipe: str,
-        direct: Mapping[str, Any] | None = None,
-        *,
-        name: str | None = None,
-        steady_seconds: float | None = None,
+        self, recipe: str | None, direct: Mapping[str, Any] | None = None, *, resume: str | None = None, **options: Any
     ) -> "RunRequest":
-        """Builds the request for a run of a recipe.
+        """Builds the request for a run of a recipe, or for one that goes on with an earlier run.
 
         Args:
             recipe: Its name or path.
             direct: Options that stand for a key, None where they were not given.
-            name: Of the run; None: made from the recipe.
-            steady_seconds: Length of the run after its warm-up unless something else limits it; None: all epochs.
-
-        Raises:
-            TfbenchError: There is no such recipe, or it cannot be run as it stands.
+            resume: The earlier run.
+            options: As of `api.make_request`.
         """
-        from tfbench.runs.requests import load_request
+        from tfbench import api
 
-        request = load_request(
-            recipe,
-            values=self.read_values(direct or {}),
-            name=name,
-            data_dir=self.data_dir,
-            allows_code=self.allows_code,
-            steady_seconds=steady_seconds,
-        )
-        return dataclasses.replace(request, argv=typed_words())
+        options |= {"data_dir": self.data_dir, "allows_code": self.allows_code}
+        request = api.make_request(self.store, recipe, resume, values=self.read_values(direct or {}), **options)
+        return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 
     def open_maker(self, before: "TrackingState | None" = None) -> "RunMaker":
         """Returns what makes runs, kept and tracked where it was told.
@@ -170,17 +150,6 @@ class ShownRuns:
         from tfbench.report.run.console import RunConsole
 
         return RunConsole(quiet_stdout=self.as_json, detail=self.detail, server=self.maker.server)
-
-
-def show_run(run: "Run", console: "RunConsole") -> None:
-    """Shows a run that is over as one that is made is shown."""
-    from tfbench.tracking.run_files import list_files
-
-    console.ready(run.result)
-    for epoch in run.result.epochs:
-        console.epoch(epoch)
-    files = [str(path) for path in list_files(run.journal)]
-    console.finish(run.result, run.summary, run.tracked, str(run.journal), files)
 
 
 def measures(command: F) -> F:

@@ -30,14 +30,14 @@ def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str 
     """
     import os
 
-    from tfbench.cli._options import DURATION
+    from tfbench.cli._options import read_duration
     from tfbench.errors import TrackingError
     from tfbench.runs.run_maker import open_tracker
     from tfbench.store.store import TrackingState
 
     given = os.environ.get("TFBENCH_SERVER_TIMEOUT")
     try:
-        patience = DURATION.convert(given, None, None) if given else None
+        patience = read_duration(given) if given else None
     except click.BadParameter as error:
         raise TrackingError(f"TFBENCH_SERVER_TIMEOUT: {error.message}") from error
     state = TrackingState(tracking_uri=tracking_uri, experiment=experiment)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import DURATION, GroupedCommand, setup_option
+from tfbench.cli._options import GroupedCommand, read_duration, setup_option
 from tfbench.cli._output import echo_json, exit_code
 
 if TYPE_CHECKING:
@@ -21,7 +21,11 @@ _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON docu
 @click.command("profile", cls=GroupedCommand, short_help="Find where the time of a training step goes.")
 @click.argument("recipe")
 @click.option(
-    "--seconds", metavar="S", type=DURATION, default="20", help="Begin no more rounds after; at least three are made."
+    "--seconds",
+    metavar="S",
+    type=read_duration,
+    default="20",
+    help="Begin no rounds after; at least three are made.",
 )
 @click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
 @setup_option

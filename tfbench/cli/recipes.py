@@ -57,11 +57,11 @@ def _list_contents() -> dict[str, list[dict[str, Any]]]:
 
 def _read_title(path: Path) -> str:
     """Reads the title alone: a recipe with a mistake in it must not keep the others from being listed."""
-    from tfbench.recipe.toml_text import parse_toml
+    from tfbench.recipe.toml_text import read_toml
 
     try:
-        return shorten(str(parse_toml(path.read_text(encoding="utf-8"))["recipe"]["title"]))
-    except (RecipeError, OSError, ValueError, KeyError, TypeError):
+        return shorten(str(read_toml(path)["recipe"]["title"]))
+    except (RecipeError, KeyError, TypeError):
         return f"(not valid: tfbench validate {path})"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._options import FILE
-from tfbench.cli._output import echo_lines, is_stdout, require_free, waiting, write_to
+from tfbench.cli._output import echo_lines, is_stdout, require_free, tell_waiting, write_to
 from tfbench.cli._store import end_with_unreadable
 from tfbench.cli.compare import read_comparison, selection_options
 
@@ -58,9 +58,9 @@ def report_command(
         require_free(output)
     compared = read_comparison(store, **selection)
     comparison = compared.comparison
-    with waiting("drawing the report"):
-        contents = gather_contents(store, comparison, compared.plan, created=time.time())
-        data, quiet = render_report(contents).encode(), is_stdout(output)
+    tell_waiting("drawing the report")
+    contents = gather_contents(store, comparison, compared.plan, created=time.time())
+    data, quiet = render_report(contents).encode(), is_stdout(output)
     write_to(output, data)
     echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
     if plots:

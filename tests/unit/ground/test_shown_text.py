@@ -176,7 +176,6 @@ def evil_store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
         ("list",),
         ("validate", "recipes/evil.toml"),
         ("show", "recipes/evil.toml"),
-        ("show", "--effective", f"{0:032x}"),
         ("compare", f"{0:032x}", f"{1:032x}"),
         *(("compare", "--sweep", "@last", "--format", form) for form in ("text", "csv", "markdown", "json")),
         ("diff", f"{0:032x}", f"{1:032x}"),

@@ -77,7 +77,7 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
     assert document["energy"].items() >= {"sources": [], "joules": None, "problems": [REASON]}.items()
     store = Store(tmp_path / "mlruns")
     write_journal(store, result)
-    done = CliRunner().invoke(cli, ["show", "--effective", "@last", "--store", str(store.root)])
+    done = CliRunner().invoke(cli, ["runs", "@last", "--store", str(store.root)])
     assert f"Energy not read {REASON}" in shown(done.output.splitlines())
     assert energy_document(build_result()) is None
     assert source_section(build_result()) is None

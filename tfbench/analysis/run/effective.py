@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-from tfbench.errors import MeasurementError
 from tfbench.records.run import RunResult
 
 _OF_DISTRIBUTION = ("strategy", "devices", "cross_device_ops")  # what a recipe can ask for
@@ -30,17 +29,12 @@ class EffectiveValue:
 def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
     """Returns everything that decides how a run computes: where, with what settings, precision and layout.
 
-    What a recipe left open ("auto", no devices, 0 threads) is not different, whatever was chosen.
-
-    Raises:
-        MeasurementError: The run ended before its settings were known.
+    What a recipe left open ("auto", no devices, 0 threads) is not different, whatever was chosen. Nothing is known of a
+    run that ended before its devices were.
     """
     placement, settings, environment = result.placement, result.settings, result.environment
     if placement is None or settings is None or environment is None:
-        raise MeasurementError(
-            f"run {result.request.run_id}: its effective settings are not known: it ended while {result.stage}. "
-            "`tfbench show RECIPE --toml` prints what a recipe asks for."
-        )
+        return ()
     values = {
         field.name: getattr(record, field.name)
         for record in (placement, settings)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.status import Status
 from rich.text import Text
 
@@ -295,19 +295,3 @@ def open_console(*, stderr: bool) -> Console:
 
 def _percentage(part: int, whole: int) -> int:
     return min(100, 100 * part // whole) if whole else 0
-
-
-def make_spinner(text: str) -> Progress:
-    """Returns what shows, once it is entered, a text on stderr and the time that passes; it leaves nothing behind."""
-    progress = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-        console=open_console(stderr=True),
-        refresh_per_second=4,
-        transient=True,
-        redirect_stdout=False,  # what is printed meanwhile is cleaned by the streams, not by rich
-        redirect_stderr=False,
-    )
-    progress.add_task(shown(text).plain, total=None)
-    return progress

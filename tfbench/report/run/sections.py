@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfbench.analysis.comparison.references import match_run
 from tfbench.analysis.run.cost import compute_cost
-from tfbench.analysis.run.effective import EffectiveValue
+from tfbench.analysis.run.effective import EffectiveValue, list_effective
 from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
@@ -254,8 +254,11 @@ def resume_command(result: RunResult, store: Path | str) -> str:
     return f"{command_line('run', '--resume', result.request.run_id, store=store)}    # from epoch {done + 1}"
 
 
-def effective_section(result: RunResult, values: Sequence[EffectiveValue]) -> Section:
-    """Returns what was in effect beside what was asked for, and in a sentence what differs."""
+def effective_section(result: RunResult) -> Section | None:
+    """Returns what was in effect beside what was asked for, and in a sentence what differs; None if that is unknown."""
+    values = list_effective(result)
+    if not values:
+        return None
     columns = (
         Column("mark", " ", align="left"),
         Column("name", "setting", align="left"),
@@ -273,8 +276,7 @@ def effective_section(result: RunResult, values: Sequence[EffectiveValue]) -> Se
     ]
     differing = [value.name for value in values if value.differs]
     verdict = f"Not as asked for: {', '.join(differing)}." if differing else "All settings are as asked for."
-    title = f"{result.request.name} ({result.request.run_id})"
-    return Section(title, (verdict,), (Table("effective settings", columns, rows),))
+    return Section("Settings", (verdict,), (Table("effective settings", columns, rows),))
 
 
 def _describe(value: EffectiveValue) -> str:
