@@ -27,10 +27,17 @@ _HEADINGS = {
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names}
 
 
+def count(least: int, most: int | None = None) -> click.IntRange:
+    """Returns the type of a whole number, which help calls N."""
+    kind = click.IntRange(least, most)
+    kind.name = "n"
+    return kind
+
+
 def _quantity(
-    units: dict[str, float], examples: str, most: float, *, allows_zero: bool = False
+    name: str, units: dict[str, float], examples: str, most: float, *, allows_zero: bool = False
 ) -> Callable[[Any], float]:
-    """Returns what reads a positive number, with a unit or without: "90", "10m", "4GiB", "2%"."""
+    """Returns what reads a positive number, with a unit or without: "90", "10m", "4GiB", "2%"; help calls it `name`."""
 
     def read(value: Any) -> float:
         text = str(value).strip()
@@ -43,14 +50,15 @@ def _quantity(
             raise click.BadParameter(f"must be {least} and at most {most:g}, such as {examples}. Received: {text}")
         return number
 
+    read.__name__ = name
     return read
 
 
 FILE = click.Path(path_type=Path)
-read_duration = _quantity({"s": 1, "m": 60, "h": 3600}, "90s, 10m or 1.5h; a bare number is seconds", 1e9)
-read_size = _quantity({"MiB": 2**20, "GiB": 2**30}, "512MiB or 4GiB; a bare number is bytes", 2**60)
-read_share = _quantity({"%": 0.01}, "2% or 0.02", 0.99)
-read_share_or_zero = _quantity({"%": 0.01}, "2% or 0.02", 0.99, allows_zero=True)
+read_duration = _quantity("time", {"s": 1, "m": 60, "h": 3600}, "90s, 10m or 1.5h; a bare number is seconds", 1e9)
+read_size = _quantity("size", {"MiB": 2**20, "GiB": 2**30}, "512MiB or 4GiB; a bare number is bytes", 2**60)
+read_share = _quantity("share", {"%": 0.01}, "2% or 0.02", 0.99)
+read_share_or_zero = _quantity("share", {"%": 0.01}, "2% or 0.02", 0.99, allows_zero=True)
 
 
 class GroupedCommand(click.Command):
@@ -126,48 +134,21 @@ set_option = click.option(
 allow_code_option = click.option(
     "--allow-code", "allows_code", is_flag=True, help="Allow your own functions that the recipe names."
 )
-store_option = click.option(
-    "--store",
-    metavar="DIR",
-    type=FILE,
-    default=Path("mlruns"),
-    callback=_open_store,
-    help="Folder of journals and artifacts.",
-)
+_STORE: dict[str, Any] = {"metavar": "DIR", "type": FILE, "default": Path("mlruns"), "callback": _open_store}
+store_option = click.option("--store", **_STORE, help="Folder of journals and artifacts.")
 _URI: dict[str, Any] = {"metavar": "URI", "envvar": "MLFLOW_TRACKING_URI", "show_envvar": True}
 tracking_uri_option = click.option("--tracking-uri", **_URI, help="Send runs to this MLflow server.")
-asked_uri_option = click.option(
-    "--tracking-uri", **_URI, help="Contact this MLflow server for the runs that are tracked there."
-)
-format_option = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="json: one document.",
-)
+asked_uri_option = click.option("--tracking-uri", **_URI, help="Contact this MLflow server for runs tracked there.")
+_FORMATS = click.Choice(["text", "json"])
+format_option = click.option("--format", "output_format", type=_FORMATS, default="text", help="json: one document.")
 measuring_options = stack(
     click.option("--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]"),
-    click.option(
-        "--data", type=click.Choice(["real", "synthetic"]), help="synthetic: made from the seed, of the same shapes."
-    ),
+    click.option("--data", type=click.Choice(["real", "synthetic"]), help="synthetic: made from the seed, as large."),
     click.option("--data-dir", type=FILE, envvar="TFBENCH_DATA_DIR", show_envvar=True, help="Folder of prepared data."),
     set_option,
     allow_code_option,
-    click.option(
-        "--run-timeout",
-        "run_timeout_seconds",
-        metavar="TIME",
-        type=read_duration,
-        help="End a run that takes longer, such as 5m.",
-    ),
-    click.option(
-        "--memory-limit",
-        "memory_limit_bytes",
-        metavar="SIZE",
-        type=read_size,
-        help="End a run that takes more memory, such as 4GiB.",
-    ),
+    click.option("--run-timeout", "run_timeout_seconds", type=read_duration, help="End a run that takes longer."),
+    click.option("--memory-limit", "memory_limit_bytes", type=read_size, help="End a run that takes more memory."),
     store_option,
     tracking_uri_option,
     click.option("--experiment", metavar="NAME", help="MLflow experiment. [default: tfbench]"),
@@ -184,24 +165,14 @@ def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
         fewest: Repeats that make sense.
     """
     return stack(
-        click.option(
-            "--repeats",
-            "num_rounds",
-            metavar="N",
-            type=click.IntRange(fewest, 1000),
-            default=3,
-            help="Rounds, of one run each.",
-        ),
+        click.option("--repeats", "num_rounds", type=count(fewest, 1000), default=3, help="Rounds, of one run each."),
         click.option("--seconds", metavar="S", type=float, default=seconds, help="Steady time per run."),
-        click.option(
-            "--time-budget",
-            "time_budget_seconds",
-            metavar="TIME",
-            type=read_duration,
-            help="Begin no run that would end later.",
-        ),
+        click.option("--time-budget", "time_budget_seconds", type=read_duration, help="Begin no run that ends later."),
         click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and stop."),
     )
+
+
+_REFINE = "Add up to N values to one --vary where the faster setup changes."
 
 
 def setup_options(*, refine: int = 0) -> Callable[[F], F]:
@@ -223,16 +194,8 @@ def setup_options(*, refine: int = 0) -> Callable[[F], F]:
             help='Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100". '
             "Repeatable; the first is the baseline. [default: the recipe's, else CPU, one GPU, all GPUs]",
         ),
-        click.option(
-            "--refine",
-            metavar="N",
-            type=click.IntRange(1 if refine else 0, 1000),
-            default=refine,
-            help="Add up to N values to one --vary where the faster setup changes.",
-        ),
-        click.option(
-            "--step", metavar="N", type=click.IntRange(1), help="Only multiples of N in a range, as of the replicas."
-        ),
+        click.option("--refine", type=count(1 if refine else 0, 1000), default=refine, help=_REFINE),
+        click.option("--step", type=count(1), help="Only multiples of N in a range, as of the replicas."),
     )
 
 

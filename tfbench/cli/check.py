@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import FILE, GroupedCommand, read_share_or_zero, require_absent, setup_option
+from tfbench.cli._options import FILE, GroupedCommand, count, read_share_or_zero, require_absent, setup_option
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.errors import ExitCode
 
@@ -18,15 +18,10 @@ _SECONDS = 5.0
 
 @click.command("check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
 @click.argument("recipe")
-@click.option(
-    "--baseline",
-    metavar="FILE|RUN",
-    multiple=True,
-    help="Compare with a file of --save, or a run and its repeats.",
-)
+@click.option("--baseline", metavar="FILE|RUN", multiple=True, help="Compare with a file of --save, or runs.")
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
-@click.option("--fail-above", metavar="SHARE", type=read_share_or_zero, default="5%", help="Fail if slower by more.")
-@click.option("--repeats", metavar="N", type=click.IntRange(2, 10_000), default=5, help="Runs.")
+@click.option("--fail-above", type=read_share_or_zero, default="5%", help="Fail if slower by more.")
+@click.option("--repeats", type=count(2, 10_000), default=5, help="Runs.")
 @click.option("--allow-unequal", is_flag=True, help="Compare although something differs that must be equal.")
 @click.option("--seconds", metavar="S", type=float, help="Steady time per run. [default: 5, or as the recipe]")
 @click.option("--steps", metavar="N", type=float, help="Steady steps per run.")

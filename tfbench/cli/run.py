@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import WORKER_PARAMETERS, GroupedCommand, read_share, require_absent, setup_option, stack
+from tfbench.cli._options import (
+    WORKER_PARAMETERS,
+    GroupedCommand,
+    count,
+    read_share,
+    require_absent,
+    setup_option,
+    stack,
+)
 from tfbench.cli._output import echo_json, echo_lines, exit_code
 
 if TYPE_CHECKING:
@@ -17,34 +25,12 @@ if TYPE_CHECKING:
     from tfbench.runs.run import Run
     from tfbench.runs.series import RepeatPlan
 
-_REPEATS = click.IntRange(1, 10_000)
-_COUNT = click.IntRange(1, 4096)
-
+_of_machines = functools.partial(click.option, show_envvar=True)
 _worker_options = stack(
-    click.option("--workers", metavar="N", type=_COUNT, help="Start N workers on this machine."),
-    click.option(
-        "--coordinator",
-        metavar="HOST:PORT",
-        envvar="TFBENCH_COORDINATOR",
-        show_envvar=True,
-        help="On several machines: where worker 0 is; on TensorFlow each one, separated by commas.",
-    ),
-    click.option(
-        "--num-workers",
-        metavar="N",
-        type=_COUNT,
-        envvar="TFBENCH_NUM_WORKERS",
-        show_envvar=True,
-        help="On several machines: how many there are. Slurm, MPI and TF_CONFIG say it themselves.",
-    ),
-    click.option(
-        "--worker-index",
-        metavar="I",
-        type=click.IntRange(0, 4095),
-        envvar="TFBENCH_WORKER_INDEX",
-        show_envvar=True,
-        help="On several machines: which one this is, from 0.",
-    ),
+    click.option("--workers", type=count(1, 4096), help="Start N workers on this machine."),
+    _of_machines("--coordinator", metavar="HOST:PORT", envvar="TFBENCH_COORDINATOR", help="Where worker 0 is."),
+    _of_machines("--num-workers", type=count(1, 4096), envvar="TFBENCH_NUM_WORKERS", help="Workers on all machines."),
+    _of_machines("--worker-index", type=count(0, 4095), envvar="TFBENCH_WORKER_INDEX", help="Of this one, from 0."),
 )
 
 
@@ -60,13 +46,8 @@ _worker_options = stack(
 @click.option("--checkpoint-every", metavar="N", type=float, help="Keep a checkpoint to resume from every N epochs.")
 @click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
 @click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
-@click.option("--repeats", metavar="N", type=_REPEATS, help="Make N runs, and show a 95 % interval over them.")
-@click.option(
-    "--until-precise",
-    metavar="SHARE",
-    type=read_share,
-    help="Repeat until the speed is known to within SHARE, such as 2%; at most --repeats times, else 20.",
-)
+@click.option("--repeats", type=count(1, 10_000), help="Make N runs, and show a 95 % interval over them.")
+@click.option("--until-precise", type=read_share, help="Repeat until the speed is known to within SHARE.")
 @click.option("--vary-seed", is_flag=True, help="Give each repeat a seed of its own: the recipe's, plus 1, ...")
 @click.option("-q", "--quiet", is_flag=True, help="Show its result in one line; with --format json only warnings.")
 @click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
@@ -86,7 +67,11 @@ def run_command(
     """Train and measure RECIPE: a recipe's name (see `tfbench list`), the path of a TOML file, or a Keras network.
 
     The model is trained in a process of its own, and every epoch is kept in a journal and in MLflow. With --repeats,
-    the same is done in several processes one after another, and the mean is shown with a 95 % interval over them.
+    the same is done in several processes one after another, and the mean is shown with a 95 % interval over them; with
+    --until-precise, until the half-width of the interval of the speed is below SHARE, at most --repeats times.
+
+    On several machines, run the same command on each: Slurm, MPI and TF_CONFIG say which worker it is, or
+    --coordinator, --num-workers and --worker-index do. TensorFlow takes the addresses of all workers, with commas.
 
     \b
     Examples:

@@ -8,6 +8,7 @@ import click
 from tfbench.cli._options import (
     FILE,
     asked_uri_option,
+    count,
     format_option,
     require_absent,
     store_option,
@@ -40,7 +41,7 @@ _STATUSES = ("finished", "failed", "killed", "running", "incomplete", "unreadabl
 @click.argument("run", required=False)
 @click.option("--recipe", metavar="NAME", help="Only what is of this recipe.")
 @click.option("--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Only these.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", default=20, help="Maximum number.")
+@click.option("--limit", type=count(1), default=20, help="Maximum number.")
 @store_option
 @format_option
 def runs_command(

@@ -80,8 +80,9 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
         echo_lines([f"Warning: {text}"], err=True)
     if elsewhere and not is_server(shown.tracking_uri):
         raise TrackingError(
-            f"sweep {plan.sweep_id} is tracked in {uri}. Serve that with `mlflow server --backend-store-uri {uri}`, "
-            f"and open {view.url('', shown.experiment_id)} there."
+            f"sweep {plan.sweep_id} is tracked in {uri}, not in the store's own database, and its view is written "
+            f"there. Serve it with `mlflow server --backend-store-uri {uri}`, and open "
+            f"{view.url('', shown.experiment_id)} there."
         )
     return view, shown.experiment_id, elsewhere
 
