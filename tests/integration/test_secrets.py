@@ -100,6 +100,7 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(server: MlflowServer, tmp_
         seen("compare", "--sweep", "@last", "--format", "markdown")
         for command in ("runs", "devices", "recover"):
             seen(command, "--format", "json")
+        seen("runs", "@last", "--format", "json")
         seen("runs", "@last")
         seen("export", "@last", "-o", "run.jsonl")
         seen("import", "run.jsonl", "--store", "other", "--tracking-uri", uri)

@@ -49,8 +49,7 @@ def runs_command(
 ) -> None:
     """List past runs, sweeps, repeats and profiles, newest first; or show all there is of one RUN.
 
-    That is its figures, its warnings, and its settings as read back from the framework, next to what its recipe asked
-    for. Ids, or their first characters, are what other commands take; @last is the newest run, or sweep. A crossover is
+    Its ids, or their first characters, are what other commands take; @last is the newest run, or sweep. A crossover is
     kept as a sweep. INCOMPLETE: runs of a sweep are missing, which `tfbench sweep --resume ID` makes.
 
     \b
@@ -83,8 +82,6 @@ def runs_command(
 def _show_one(store: "Store", token: str, output_format: str) -> None:
     from tfbench import api
     from tfbench.report.run.console import RunConsole, open_console
-    from tfbench.report.run.costs import source_section
-    from tfbench.report.run.sections import effective_section
     from tfbench.runs.run import read_stored
     from tfbench.runs.run_maker import server_of
     from tfbench.store.sweep_log import find_named
@@ -111,8 +108,6 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
             run_console.epoch(epoch)
         files = [str(path) for path in list_files(found.journal)]
         run_console.finish(result, found.summary, found.tracked, str(found.journal), files)
-        sections = effective_section(result), source_section(result)
-        run_console.show_sections([section for section in sections if section])
     echo_drawn(drawn.get())
 
 

@@ -1,4 +1,4 @@
-"""`tfbench diff`: how runs are named."""
+"""`tfbench diff`: how runs are named, and what mistakes get."""
 
 import json
 from collections.abc import Callable

@@ -132,7 +132,7 @@ def test_one_run_is_shown_with_all_there_is(tfbench: Cli, store: Store) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     head, end = done.stdout.split("\nFINISHED")
     assert "1" * 32 in head and "epoch  samples/s" in head
-    assert re.search(r"\nSettings\n.*\n *compiler +graph", end, re.DOTALL)
+    assert re.search(r"\nSettings, as read back\n.*\n *compiler +graph", end, re.DOTALL)
     assert "\nstep_time_median_seconds  " in end and "  Journal     mlruns/journals/" + "1" * 32 in end
     document = json.loads(tfbench("runs", "1111", "--format", "json").stdout)
     assert (document["id"], document["status"]) == ("1" * 32, "FINISHED")

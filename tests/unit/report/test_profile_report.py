@@ -36,7 +36,6 @@ from tfbench.report.profile.sentences import (
     profile_warnings,
     show_profile,
 )
-from tfbench.report.run.plots import MAX_LAYERS, profile_plot
 from tfbench.report.run.run_document import run_document
 from tfbench.report.table import text
 
@@ -292,30 +291,3 @@ def test_the_json_document_has_statistics_and_every_reading() -> None:
     assert step["extrapolated_epoch_seconds"] == pytest.approx(44.25)
     assert document["readings"]["rounds"][0]["traced"]["update"]["parts"]["update"] == pytest.approx(1.4e-3)
     assert document["reference"][0]["layer_seconds"]["backward/pool"] == 9.72e-3
-
-
-def read_bars(result: RunResult) -> tuple[list[str], dict[str, list[float]]]:
-    """Returns the labels of a plot from the top, and for each part the lengths of its bars in ms."""
-    plot = profile_plot(result)
-    assert plot
-    lengths = {one.name: {point.x: round(point.y, 9) for point in one.points} for one in plot.panels[0].series}
-    bars = {name: [found.get(bar, 0) for bar in range(len(plot.bars))] for name, found in lengths.items()}
-    return [name for name, _ in plot.bars], bars
-
-
-def test_the_plot_has_a_bar_for_each_layer_and_for_what_belongs_to_none() -> None:
-    labels, bars = read_bars(build_profiled())
-    layers = ["conv (Conv2D)", "pool (SwitchableMaxPooling2D)"]
-    rest = ["loss", "optimizer", "other operations", "host overhead", "keras loop"]
-    assert labels == ["input", "dispatch", *layers, *rest]
-    assert bars == {
-        "forward": [0, 0, 0.4, 0.3, 0.1, 0, 0, 0.2, 0],
-        "backward": [0, 0, 0.5, 1.8, 0.3, 0, 0, 0.4, 0],
-        "update": [0, 0, 0, 0, 0, 0.7, 0.1, 0.2, 0],
-        "other phases": [0.3, 0.2, 0, 0, 0, 0, 0, 0, 0.4],
-    }
-    labels, bars = read_bars(build_deep(40))
-    assert len([label for label in labels if "_conv" in label]) == MAX_LAYERS and "10 other layers" in labels
-    assert sum(bars["forward"]) == pytest.approx(1.0)  # the phase
-    untimed = build_profiled(build_profile(layers=(), rounds=(build_round(traced=False),)))
-    assert read_bars(untimed)[0] == ["input", "dispatch", "forward", "backward", "update", "keras loop"]

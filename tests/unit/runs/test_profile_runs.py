@@ -27,7 +27,7 @@ from tfbench.runs.requests import profile_request
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
 from tfbench.tracking import fields
-from tfbench.tracking.run_files import list_files, write_files
+from tfbench.tracking.run_files import write_files
 
 TRAINED = build_sized_result(0)
 
@@ -69,9 +69,7 @@ def test_a_profile_is_cautioned_of_the_machine_and_not_of_a_training() -> None:
     assert re.fullmatch(r"Other processes used .*\nno driver\nscarce", warnings)
 
 
-def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_store(
-    store: Store, tmp_path: Path
-) -> None:
+def test_trace_and_profile_are_written_beside_the_run(store: Store, tmp_path: Path) -> None:
     result = build_profile_run()
     journal = write_profile_journal(store, result)
     kept = files_folder(journal) / "trace" / "plugins" / "profile" / "2026_01_01"
@@ -82,11 +80,9 @@ def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_
     write_files(result, summarize_run(result), journal, folder)
     assert (folder / "trace/plugins/profile/2026_01_01/bench.xplane.pb").read_bytes() == b"trace"
     assert json.loads((folder / "result.json").read_text())["step"]["bottleneck"]["name"] == "backward of pool"
-    assert (folder / "profile.png").read_bytes()[:4] == b"\x89PNG"
-    assert list_files(journal) == [files_folder(journal) / "profile.png"]
     assert {path.name for path in folder.iterdir()} == {
         *("journal.jsonl", "recipe.json", "environment.json", "result.json"),
-        *("profile.png", "trace"),
+        "trace",
     }
 
 
@@ -162,9 +158,7 @@ def show(result: RunResult, *, terminal: bool = False) -> str:
     console.stage("timing in turns")
     progress.advance_profile(console, time_=106.0)
     progress.advance_profile(console, time_=125.0)
-    console.finish(
-        result, summarize_run(result), None, "/mlruns/journals/x.jsonl", ["/mlruns/journals/x.files/profile.png"]
-    )
+    console.finish(result, summarize_run(result), None, "/mlruns/journals/x.jsonl")
     return stream.getvalue()
 
 

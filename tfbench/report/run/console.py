@@ -22,8 +22,8 @@ from tfbench.report.table import Section, text
 from tfbench.wording import one_line, without_secrets
 
 Detail = Literal["quiet", "short", "full"]
-# A table of epochs is long from here on: the first and the last of them are shown, every tenth, and one a minute.
-_LONG_TABLE, _NUM_ENDS, _STRIDE, _MAX_SILENCE_SECONDS = 16, 3, 10, 60.0
+# Epochs that are all shown; of those behind them every tenth, one a minute, and the last.
+_LONG_TABLE, _STRIDE, _MAX_SILENCE_SECONDS = 16, 10, 60.0
 _WARMUP_REMARK = "samples/s excludes warm-up steps; epoch s includes them."
 
 
@@ -156,12 +156,9 @@ class RunConsole(Observer):
             return
         self._stop_status()
         self._num_ended += 1
-        total = self._num_epochs or 0
         has_row = (
             self._detail == "full"
-            or 0 < total <= _LONG_TABLE
-            or self._num_ended <= _NUM_ENDS
-            or epoch.epoch > total - _NUM_ENDS > 0
+            or self._num_ended <= _LONG_TABLE
             or epoch.epoch % _STRIDE == 0
             or epoch.elapsed_seconds - (self._last_row_at or 0.0) >= _MAX_SILENCE_SECONDS
         )

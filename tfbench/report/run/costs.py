@@ -22,19 +22,10 @@ def energy_pairs(result: RunResult, metrics: Mapping[str, float | None]) -> list
     return [("energy", f"{text} ({name_parts(energy.parts)})")]
 
 
-def source_section(result: RunResult) -> Section | None:
-    """Returns which counters of energy a run had, and why others could not be read; None of an older run."""
-    found = result.energy
-    if found is None:
-        return None
-    pairs = [
-        (source.name, f"{source.part}, renewed every {format_time(source.resolution_seconds)}")
-        for source in found.sources
-    ]
-    pairs += [("not read", problem) for problem in found.problems]
+def list_energy_problems(result: RunResult) -> list[tuple[str, str]]:
+    """Returns why counters of energy could not be read, or made no figure."""
     energy = find_energy(result)
-    reasons = [problem for problem in energy.problems if problem not in found.problems] if energy else []
-    return Section("Energy", tables=(facts(pairs + [("no figure", reason) for reason in reasons]),))
+    return [("energy", f"not measured: {problem}") for problem in energy.problems] if energy else []
 
 
 def energy_document(result: RunResult) -> dict[str, Any] | None:
