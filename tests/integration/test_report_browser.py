@@ -82,15 +82,3 @@ def test_on_a_phone_nothing_is_too_wide_but_what_scrolls_in_its_box(window: Brow
         return [...page.querySelectorAll('.stacked')].filter(e => e.scrollWidth > e.parentElement.clientWidth).length;
     """
     assert window.run(within) == 0
-
-
-def test_on_a_phone_a_plot_that_is_tapped_is_as_large_as_its_text_needs(window: Browser, folder: Path) -> None:
-    window.open((folder / "report-phone.html").as_uri())
-    width = """
-        const plot = document.querySelector('iframe').contentDocument.querySelector('figure .scroll');
-        %s
-        return plot.querySelector('svg').getBoundingClientRect().width;
-    """
-    assert wait_for(lambda: window.run(width % ""), "the plot") < PHONE_PIXELS
-    assert window.run(width % "plot.focus();") > 1.5 * PHONE_PIXELS
-    assert window.run(FIND_TOO_WIDE) == []

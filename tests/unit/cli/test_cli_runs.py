@@ -118,15 +118,6 @@ def test_the_table_fits_the_terminal(tfbench: Cli, store: Store, monkeypatch: py
         assert killed.startswith(f"{made:%Y-%m-%d %H:%M} ")
 
 
-def test_a_store_without_runs_says_how_to_make_some(tfbench: Cli, in_tmp_path: Path) -> None:
-    done = tfbench("runs", "--store", "elsewhere")
-    assert done.exit_code == 0
-    assert done.stdout.startswith(
-        "Store elsewhere holds no runs.\n`tfbench sweep --quick --store elsewhere` makes some"
-    )
-    assert not Path("elsewhere").exists()
-
-
 def test_one_run_is_shown_with_all_there_is(tfbench: Cli, store: Store) -> None:
     done = tfbench("runs", "1111")
     assert (done.exit_code, done.stderr) == (0, "")

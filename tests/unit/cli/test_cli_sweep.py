@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 
 from searches import KEY, PlantedRuns
-from sweeps import build_brief
-from tfbench.analysis.comparison.comparison import compare
-from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import Notice
-from tfbench.records.sweep import Setup
 from tfbench.report.comparison.sweep import taste_lines
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
@@ -226,18 +222,3 @@ def test_a_setup_is_run_against_itself(tfbench: Cli, fake: Callable[..., Planted
     assert found["verdict"][0].endswith("judged different from itself: nothing.")
     again = json.loads(tfbench("compare", "--sweep", "@last", "--format", "json").stdout)
     assert again["rows"] == found["rows"]
-
-
-def test_a_setup_that_differs_from_itself_is_named() -> None:
-    once, again = (
-        Setup(strategy="default", devices=("cpu:0",)),
-        Setup(strategy="default", devices=("cpu:0",), again=True),
-    )
-    listed = [
-        build_brief(speed, setup=setup, round_number=number, run_id=f"{setup.label} {number}")
-        for number in (1, 2, 3)
-        for setup, speed in ((once, 100.0), (again, 150.0 + number))
-    ]
-    (sentence,) = find_verdict(compare(listed, keys=[], settings=[{}], setups=[once.label, again.label]))
-    assert sentence.startswith("By chance alone, speeds differ by up to 1.52x [")
-    assert sentence.endswith("judged different from itself.")
