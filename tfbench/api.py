@@ -92,7 +92,7 @@ def run(
     values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, synthetic=synthetic)
     kept, options = Store(Path(store)), {"data_dir": _data_dir(data_dir), "allows_code": allows_code}
     request = make_request(kept, recipe, resume, values=values, name=name, **options)
-    maker = _open_maker(kept, track, tracking_uri, experiment, find_earlier_place(kept, request))
+    maker = open_maker(kept, track, tracking_uri, experiment, find_earlier_place(kept, request))
     return maker.make(request, observer or Observer(), limits or RunLimits())
 
 
@@ -158,7 +158,7 @@ def sweep(
         memory_limit_bytes=bounds.memory_bytes,
         time_budget_seconds=time_budget_seconds,
     )
-    maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
+    maker = open_maker(Store(Path(store)), track, tracking_uri, experiment)
     return make_sweep(new_sweep(maker.store, plan), maker, observer or Observer())
 
 
@@ -188,7 +188,7 @@ def resume_sweep(
     """
     kept = Store(Path(store))
     planned = reopen_sweep(kept, which, allows_code=allows_code)
-    maker = _open_maker(kept, track, tracking_uri, experiment, planned.before)
+    maker = open_maker(kept, track, tracking_uri, experiment, planned.before)
     return make_sweep(planned, maker, observer or Observer())
 
 
@@ -297,9 +297,24 @@ def _data_dir(given: Folder | None) -> Path | None:
     return Path(found) if found else None
 
 
-def _open_maker(
-    store: Store, track: bool, named: str | None, experiment: str | None, before: TrackingState | None = None
+def open_maker(
+    store: Store,
+    track: bool,
+    named: str | None,
+    experiment: str | None,
+    before: TrackingState | None = None,
+    **options: Any,
 ) -> RunMaker:
+    """Returns what makes runs, kept in a store and tracked where it was told.
+
+    Args:
+        store: Keeps them.
+        track: Whether they are sent to MLflow now.
+        named: Address of an MLflow server.
+        experiment: Of MLflow.
+        before: Where what is to go on, a run or a sweep, was tracked; it holds unless another place is named.
+        options: As of `open_tracker`.
+    """
     uri = named or os.environ.get(TRACKING_VARIABLE)
     state = choose_place(store, tracking_uri=uri, experiment=experiment, before=before)
-    return RunMaker(store, state, open_tracker(state, store, named) if track else None)
+    return RunMaker(store, state, open_tracker(state, store, named, **options) if track else None)

@@ -97,15 +97,11 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _notices_shown() -> Iterator[None]:
-    """Shows on stderr, each in a line, what a command's own code warns of with a `Notice`."""
+    """Shows on stderr, each in a line, what a command's own code, or a library, warns of."""
 
-    def show(message: Warning | str, category: type[Warning], *where: Any, **also: Any) -> None:
-        if issubclass(category, Notice):
-            click.echo(f"Warning: {message}", err=True)
-        else:
-            show_other(message, category, *where, **also)
+    def show(message: Warning | str, *where: Any, **also: Any) -> None:
+        click.echo(f"Warning: {message}", err=True)
 
-    show_other = warnings.showwarning
     with warnings.catch_warnings():
         warnings.simplefilter("always", Notice)
         warnings.showwarning = cast(Any, show)

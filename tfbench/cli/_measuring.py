@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from tfbench.cli._options import measuring_options
-from tfbench.cli._store import make_tracker
+from tfbench.cli._store import tracker_options
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
@@ -71,11 +71,6 @@ class Measuring(NamedTuple):
         """The same, as the plan of a sweep has them."""
         return {"run_timeout_seconds": self.limits.timeout_seconds, "memory_limit_bytes": self.limits.memory_bytes}
 
-    def read_values(self, direct: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns recipe keys and values: of `--set`, and of options that stand for a key, which win over it."""
-        given = {**direct, "backend": self.backend, "data": self.data}
-        return self.overrides | {_KEYS[name]: _read(value) for name, value in given.items() if value is not None}
-
     def make_request(
         self, recipe: str | None, direct: Mapping[str, Any] | None = None, *, resume: str | None = None, **options: Any
     ) -> "RunRequest":
@@ -89,8 +84,10 @@ class Measuring(NamedTuple):
         """
         from tfbench import api
 
-        options |= {"data_dir": self.data_dir, "allows_code": self.allows_code}
-        request = api.make_request(self.store, recipe, resume, values=self.read_values(direct or {}), **options)
+        given = {**(direct or {}), "backend": self.backend, "data": self.data}
+        values = {_KEYS[name]: _read(value) for name, value in given.items() if value is not None}
+        options |= {"values": self.overrides | values, "data_dir": self.data_dir, "allows_code": self.allows_code}
+        request = api.make_request(self.store, recipe, resume, **options)
         return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 
     def open_maker(self, before: "TrackingState | None" = None) -> "RunMaker":
@@ -99,13 +96,10 @@ class Measuring(NamedTuple):
         Args:
             before: Where what is to go on, a run or a sweep, was tracked; it holds unless the command says otherwise.
         """
-        from tfbench.runs.run_maker import RunMaker, choose_place
+        from tfbench import api
 
-        store, named = self.store, self.tracking_uri
-        state = choose_place(store, tracking_uri=named, experiment=self.experiment, before=before)
-        if self.no_mlflow:
-            return RunMaker(store, state, None)
-        return RunMaker(store, state, make_tracker(state.tracking_uri, state.experiment, store, named))
+        track, options = not self.no_mlflow, tracker_options()
+        return api.open_maker(self.store, track, self.tracking_uri, self.experiment, before, **options)
 
 
 class ShownRuns:
