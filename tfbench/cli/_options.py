@@ -87,23 +87,24 @@ def stack(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
+def _read_list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
+
+
 global_batch_size_option = click.option(
     "--global-batch-size", "--batch-size", metavar="N", type=float, help="Samples per step, over all replicas."
 )
+_STRATEGY = (
+    "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: cut weights. "
+    "hybrid: cut batches and weights."
+)
 setup_option = stack(
-    click.option(
-        "--strategy",
-        type=click.Choice(STRATEGIES),
-        help="default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: cut "
-        "weights. hybrid: cut batches and weights.",
-    ),
-    click.option(
-        "--devices",
-        metavar="LIST",
-        callback=lambda context, option, text: text and [part.strip() for part in text.split(",")],
-        help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU.",
-    ),
+    click.option("--strategy", type=click.Choice(STRATEGIES), help=_STRATEGY),
+    click.option("--devices", metavar="LIST", type=_read_list, help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU."),
     global_batch_size_option,
+)
+allow_unequal_option = click.option(
+    "--allow-unequal", "allows_unequal", is_flag=True, help="Compare what differs in what must be equal."
 )
 
 
@@ -131,9 +132,8 @@ set_option = click.option(
     callback=_read_overrides,
     help="Set any key of the recipe, such as model.hidden_units=[4000,4000]. Repeatable.",
 )
-allow_code_option = click.option(
-    "--allow-code", "allows_code", is_flag=True, help="Allow your own functions that the recipe names."
-)
+_CODE = "Allow your own functions that the recipe names."
+allow_code_option = click.option("--allow-code", "allows_code", is_flag=True, help=_CODE)
 _STORE: dict[str, Any] = {"metavar": "DIR", "type": FILE, "default": Path("mlruns"), "callback": _open_store}
 store_option = click.option("--store", **_STORE, help="Folder of journals and artifacts.")
 _URI: dict[str, Any] = {"metavar": "URI", "envvar": "MLFLOW_TRACKING_URI", "show_envvar": True}

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import FILE, GroupedCommand, count, read_share_or_zero, require_absent, setup_option
+from tfbench.cli._options import (
+    FILE,
+    GroupedCommand,
+    allow_unequal_option,
+    count,
+    read_share_or_zero,
+    require_absent,
+    setup_option,
+)
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.errors import ExitCode
 
@@ -22,7 +30,7 @@ _SECONDS = 5.0
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
 @click.option("--fail-above", type=read_share_or_zero, default="5%", help="Fail if slower by more.")
 @click.option("--repeats", type=count(2, 10_000), default=5, help="Runs.")
-@click.option("--allow-unequal", is_flag=True, help="Compare although something differs that must be equal.")
+@allow_unequal_option
 @click.option("--seconds", metavar="S", type=float, help="Steady time per run. [default: 5, or as the recipe]")
 @click.option("--steps", metavar="N", type=float, help="Steady steps per run.")
 @setup_option
@@ -33,7 +41,7 @@ def check_command(
     save: Path | None,
     fail_above: float,
     repeats: int,
-    allow_unequal: bool,
+    allows_unequal: bool,
     measuring: Measuring,
     **direct: Any,
 ) -> ExitCode:
@@ -64,7 +72,7 @@ def check_command(
         raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
     request = measuring.make_request(recipe, direct, steady_seconds=_SECONDS)
     if save:
-        require_absent("--save compares nothing", "allow_unequal", "fail_above")
+        require_absent("--save compares nothing", "allows_unequal", "fail_above")
         baselines.require_place(save)
         sample, made = baselines.make_baseline(request, repeats, ShownRuns(measuring).make_brief)
         baselines.write_baseline(save, sample)
@@ -78,7 +86,7 @@ def check_command(
         repeats,
         ShownRuns(measuring).make_brief,
         fail_above=fail_above,
-        allows_unequal=allow_unequal,
+        allows_unequal=allows_unequal,
     )
     num_failed = made.series.num_failed
     runs = [run.result for run in made.series.outcomes if run.result.status == "FINISHED"]

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._options import stack, store_option
+from tfbench.cli._options import allow_unequal_option, stack, store_option
 from tfbench.cli._output import echo_json, echo_lines, terminal_width
 from tfbench.cli._settings import read_machines
 from tfbench.cli._store import end_with_unreadable
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tfbench.api import ComparedRuns
     from tfbench.store.store import Store
 
+_FORMATS = click.Choice(["text", "markdown", "csv", "json"])
 # As `api.compare` names them.
 selection_options = stack(
     click.argument("runs", nargs=-1, metavar="[RUN]..."),
@@ -20,12 +21,7 @@ selection_options = stack(
     click.option("--all", "takes_all", is_flag=True, help="All runs of the store."),
     click.option("--recipe", metavar="NAME", help="With --all: only runs of this recipe."),
     click.option("--baseline", metavar="SETUP", help='Compare with this setup, such as "default cpu:0".'),
-    click.option(
-        "--allow-unequal",
-        "allows_unequal",
-        is_flag=True,
-        help="Compare setups although they differ in what must be equal.",
-    ),
+    allow_unequal_option,
     store_option,
 )
 
@@ -53,13 +49,7 @@ def read_comparison(
 
 @click.command("compare", short_help="Compare stored runs, with a verdict.")
 @selection_options
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "markdown", "csv", "json"]),
-    default="text",
-    help="Text for people, a table to paste, one line a setup and setting, or one JSON document.",
-)
+@click.option("--format", "output_format", type=_FORMATS, default="text", help="csv: one line a setup and setting.")
 def compare_command(store: "Store", output_format: str, **selection: Any) -> None:
     """Set runs side by side, with the verdict: which setup is faster, by how much, and how sure that is.
 

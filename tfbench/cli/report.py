@@ -20,14 +20,7 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 
 @click.command("report", short_help="Write a comparison as one HTML file.")
 @selection_options
-@click.option(
-    "-o",
-    "--output",
-    type=FILE,
-    default=Path(DEFAULT_OUTPUT),
-    metavar="FILE",
-    help="- is stdout. An older report is overwritten, no other file.",
-)
+@click.option("-o", "--output", type=FILE, default=Path(DEFAULT_OUTPUT), metavar="FILE", help="- is stdout.")
 @click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write PNG files, too.")
 def report_command(
     output: Path,
@@ -37,9 +30,9 @@ def report_command(
 ) -> None:
     """Write a comparison of runs as one HTML file that needs nothing beside it.
 
-    RUN is an id, its beginning, a run's name, or @last. The report holds the verdict, the table with its intervals,
-    plots, published figures, warnings, where the time went, the environment, failures, and how to make the runs again;
-    of runs of several machines also what each costs.
+    An older report is overwritten, no other file. RUN is an id, its beginning, a run's name, or @last. The report holds
+    the verdict, the table with its intervals, plots, published figures, warnings, where the time went, the environment,
+    failures, and how to make the runs again; of runs of several machines also what each costs.
 
     \b
     tfbench report --sweep @last

@@ -14,20 +14,10 @@ if TYPE_CHECKING:
 
 @click.command("scale", cls=GroupedCommand, short_help="Find out whether more devices help.")
 @click.argument("recipe")
-@click.option(
-    "--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 1,2,4; 1 is always measured."
-)
-@click.option(
-    "--modes",
-    metavar="MODE,...",
-    default="data",
-    help="How devices share the work. data: one replica per device. workers: one process per device. model: cut "
-    "weights. hybrid: both.",
-)
+@click.option("--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 2,4; always 1, too.")
+@click.option("--modes", metavar="MODE,...", default="data", help="How devices share the work.")
 @click.option("--strong/--weak", "is_strong", default=True, help="Divide the batch among devices, or give it to each.")
-@click.option(
-    "--devices", type=click.Choice(["gpu", "cpu"]), help="cpu: logical devices that share cores. [default: gpu, if any]"
-)
+@click.option("--devices", type=click.Choice(["gpu", "cpu"]), help="cpu: they share cores. [default: gpu, if any]")
 @global_batch_size_option
 @plan_options(seconds=5)
 @measures
@@ -45,10 +35,11 @@ def scale_command(
 ) -> "ExitCode":
     """Find out whether RECIPE trains faster on more devices.
 
-    One device is compared with 2, 4, ... in interleaved rounds. Unless --modes says otherwise each has a replica and a
-    part of each batch. The table has the measured speed-up, the time of a step, what devices exchange in it and the
-    share of the input; with hardware for each device also the expected speed-up, with its efficiency. It is a sweep:
-    `tfbench sweep --resume ID` makes the runs that are missing, `tfbench report --sweep ID` draws it.
+    One device is compared with 2, 4, ... in interleaved rounds. Of the modes, in "data" each has a replica and a part
+    of each batch, in "workers" a process, in "model" a part of the weights, in "hybrid" both parts. The table has the
+    measured speed-up, the time of a step, what devices exchange in it and the share of the input; with hardware for
+    each device also the expected speed-up, with its efficiency. It is a sweep: `tfbench sweep --resume ID` makes the
+    runs that are missing, `tfbench report --sweep ID` draws it.
 
     \b
     tfbench scale mnist_mlp --data synthetic --replicas 1,2

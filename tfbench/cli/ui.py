@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("ui", short_help="Look at the runs in MLflow.")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="[default: the first free one from 5000 on]")
-@click.option(
-    "--host",
-    metavar="ADDRESS",
-    default="127.0.0.1",
-    help="Listen on this address; 0.0.0.0 lets other machines in, without a password.",
-)
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="0.0.0.0: let other machines in; no password.")
 @click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
 @click.option("--sweep", metavar="ID", help="Open the view of a sweep, or of @last.")
 @asked_uri_option
