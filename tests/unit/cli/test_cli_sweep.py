@@ -140,22 +140,6 @@ def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Callable[..., Plante
     assert "round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
 
 
-def test_a_sweep_that_was_interrupted_goes_on(
-    tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
-    done = tfbench(*SWEEP, "--repeats", "2")
-    assert done.exit_code == 130
-    assert "6 of 8 runs were not made: interrupted.\nThis makes them:\n  tfbench sweep --resume " in done.stdout
-    runs = fake()
-    monkeypatch.setattr("platform.node", lambda: "bench")  # of which these runs are
-    monkeypatch.setenv("TFBENCH_DATA_DIR", "/data")  # the user's own setting, which plans nothing anew
-    done = tfbench("sweep", "--resume", "@last")
-    assert done.exit_code == 0, done.stderr
-    assert "= 8 runs, 6 left\n" in done.stdout
-    assert len(runs.requests) == 6
-
-
 def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
     tfbench: Cli, fake: Callable[..., PlantedRuns]
 ) -> None:
