@@ -81,12 +81,12 @@ METRICS: dict[str, Metric] = {
     "peak_gpu_memory_bytes": Metric("bytes", _LOWER, "most that TensorFlow's allocator held on any one GPU"),
     # Work and limit
     "flops_per_sample": Metric("FLOP", _NEITHER, "forward pass of one sample, two for each multiply-accumulate"),
-    "training_flops_per_sample": Metric("FLOP", _NEITHER, "forward pass of one sample, and gradients"),
+    "training_flops_per_sample": Metric("FLOP", _NEITHER, "forward pass and gradients of one sample"),
     "flops_per_second": Metric("FLOP/s", _HIGHER, "training_flops_per_sample x samples_per_second"),
     "peak_flops_per_second": Metric("FLOP/s", _NEITHER, "matrix product of the same precision on the same devices"),
     "model_flops_utilization": Metric("", _HIGHER, "flops_per_second / peak_flops_per_second"),
     "input_samples_per_second": Metric("samples/s", _HIGHER, "input pipeline alone, nothing trained beside it"),
-    "input_headroom": Metric("", _HIGHER, "input_samples_per_second / samples_per_second; near 1: input-bound"),
+    "input_headroom": Metric("", _HIGHER, "input pipeline alone / samples_per_second; 1: input-bound; less: unknown"),
     "other_busy_cores": Metric("cores", _LOWER, "processor cores that other processes kept busy during the training"),
     # Energy, where it can be read: of GPUs, processor packages and their memory, and of nothing else of the machine
     "energy_joules": Metric("J", _LOWER, "of what can be read, from the end of the warm-up to that of the training"),
