@@ -7,12 +7,12 @@ import click
 from tfbench.cli._output import echo_json, echo_lines, exit_code, tell_waiting, terminal_width, text_width
 from tfbench.cli._settings import read_machines
 from tfbench.cli._store import describe_unreadable
+from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tfbench.cli._measuring import Measuring
-    from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
     from tfbench.records.sweep import SweepPlan
     from tfbench.runs.run_maker import RunMaker
@@ -56,7 +56,7 @@ def make_sweep(
     dry_run: bool = False,
     ray: str | None = None,
     is_crossover: bool = False,
-) -> "ExitCode":
+) -> ExitCode:
     """Shows a plan, makes the runs that are missing, and shows what came of all of them; returns the exit code.
 
     Args:
@@ -66,7 +66,6 @@ def make_sweep(
         ray: Address of the Ray cluster that makes the runs; None: this machine.
         is_crossover: Whether the document is of where one setup overtakes the other.
     """
-    from tfbench.errors import ExitCode
     from tfbench.report.run.series_console import SweepConsole
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_standing

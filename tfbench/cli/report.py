@@ -41,7 +41,6 @@ def report_command(
     """
     import time
 
-    from tfbench.errors import OutputError
     from tfbench.report.figures import write_plots
     from tfbench.report.html_report import render_report
     from tfbench.sweeps.report_contents import gather_contents
@@ -57,10 +56,7 @@ def report_command(
     write_to(output, data)
     echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
     if plots:
-        try:
-            written = write_plots(contents.plots, plots)
-        except OSError as error:
-            raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
+        written = write_plots(contents.plots, plots)
         echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
     end_with_unreadable(contents.comparison.unreadable)
 

@@ -18,9 +18,9 @@ from tfbench.cli._options import (
     stack,
 )
 from tfbench.cli._output import echo_json, echo_lines, exit_code
+from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
     from tfbench.runs.run import Run
     from tfbench.runs.series import RepeatPlan
@@ -63,7 +63,7 @@ def run_command(
     quiet: bool,
     measuring: Measuring,
     **direct: Any,
-) -> "ExitCode":
+) -> ExitCode:
     """Train and measure RECIPE: a recipe's name (see `tfbench list`), the path of a TOML file, or a Keras network.
 
     The model is trained in a process of its own, and every epoch is kept in a journal and in MLflow. With --repeats,
@@ -135,7 +135,7 @@ def _read_repeats(repeats: int | None, until_precise: float | None, *, varies_se
     return None
 
 
-def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> "ExitCode":
+def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> ExitCode:
     """Makes the runs, prints a line of each and what they have in common; returns the exit code."""
     from tfbench.report.run.repeats import repeats_document, repeats_section
     from tfbench.runs.series import repeat_run
@@ -185,7 +185,7 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     return dataclasses.replace(request, recipe=recipe, worker_rank=rank)
 
 
-def _make_other_worker(request: "RunRequest", measuring: Measuring) -> "ExitCode":
+def _make_other_worker(request: "RunRequest", measuring: Measuring) -> ExitCode:
     """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
     from tfbench.records.observer import Observer
 

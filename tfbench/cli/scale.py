@@ -1,15 +1,13 @@
 """`tfbench scale`: what more devices give, in each mode of sharing the work, and what they cost."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tfbench.cli._measuring import Measuring, measures
 from tfbench.cli._options import GroupedCommand, global_batch_size_option, plan_options
 from tfbench.cli._sweeping import make_sweep
-
-if TYPE_CHECKING:
-    from tfbench.errors import ExitCode
+from tfbench.errors import ExitCode
 
 
 @click.command("scale", cls=GroupedCommand, short_help="Find out whether more devices help.")
@@ -32,7 +30,7 @@ def scale_command(
     dry_run: bool,
     measuring: Measuring,
     **planning: Any,
-) -> "ExitCode":
+) -> ExitCode:
     """Find out whether RECIPE trains faster on more devices.
 
     One device is compared with 2, 4, ... in interleaved rounds. Of the modes, in "data" each has a replica and a part
