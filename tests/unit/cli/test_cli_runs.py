@@ -1,7 +1,6 @@
 """`tfbench runs`: what a store holds, by kind, newest first."""
 
 import dataclasses
-import datetime
 import json
 import re
 from collections.abc import Callable
@@ -104,18 +103,6 @@ def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Sto
     assert len(read(tfbench("runs", "--format", "json", "--limit", "2"))) == 2
     done = tfbench("runs", "--limit", "2")
     assert done.stdout.splitlines()[-1] == "and 4 more: --limit 6 shows them."
-
-
-def test_the_table_fits_the_terminal(tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_run(store, 9, created=OLD, tags={}, recipe="features4_hidden100_of_a_long_name")
-    for width, headings in ((120, "made kind id recipe result setups"), (80, "made kind id recipe result")):
-        monkeypatch.setenv("COLUMNS", str(width))
-        lines = tfbench("runs").stdout.splitlines()
-        assert lines[0].split() == headings.split()
-        assert max(map(len, lines)) <= width
-        (killed,) = [line for line in lines if "KILLED" in line and "666666666666" in line]
-        made = datetime.datetime.fromtimestamp(OLD + 6)  # by the clock of whoever reads it
-        assert killed.startswith(f"{made:%Y-%m-%d %H:%M} ")
 
 
 def test_one_run_is_shown_with_all_there_is(tfbench: Cli, store: Store) -> None:

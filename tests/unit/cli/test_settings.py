@@ -22,15 +22,6 @@ def test_a_setting_counts_unless_an_option_is_given(
     assert tfbench("runs", "--store", "other").stdout.startswith("Store other holds no runs.")
 
 
-def test_a_variable_wins_over_a_setting(tfbench: Cli, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.write_text('data_dir = "/of/settings"\ntracking_uri = "foo"\n')
-    rejected = tfbench("run", "mnist_mlp", "--data", "synthetic")
-    assert rejected.exit_code == 2 and "foo" in rejected.stderr  # no address of a server
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "bar")
-    rejected = tfbench("run", "mnist_mlp", "--data", "synthetic")
-    assert rejected.exit_code == 2 and "bar" in rejected.stderr and "foo" not in rejected.stderr
-
-
 def test_the_settings_reach_the_run_unless_a_variable_or_an_option_is_given(
     tfbench: Cli, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
