@@ -61,7 +61,7 @@ def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:
     result = build_sized_result(0)
     hold(write_journal(Store(Path("mlruns")), result, without=("exit", "finished")))
     with pytest.raises(StillRunningError, match="is still running"):
-        tfbench.resume(result.request.run_id)
+        tfbench.run(resume=result.request.run_id)
 
 
 def test_signals_are_heard_in_the_main_thread_alone() -> None:
