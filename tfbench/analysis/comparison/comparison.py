@@ -283,27 +283,10 @@ def _row_order(row: Row) -> tuple[float, float, str]:
     return row.num_parameters or 0.0, row.global_batch_size or 0.0, repr(row.setting)
 
 
-def block_key(comparison: Comparison) -> str | None:
-    """Returns the key whose values are rows of one block, where several are varied; None: there is but one block."""
-    keys = comparison.keys
-    return None if len(keys) < 2 else BATCH_KEY if BATCH_KEY in keys else keys[-1]
-
-
-def describe_block(row: Row, comparison: Comparison) -> str:
-    """Returns what the rows of a block have in common: "hidden_units=[100]"; "" where there is but one block."""
-    own = BATCH_KEY if BATCH_KEY in comparison.keys else block_key(comparison)
-    return describe_setting({key: value for key, value in row.setting.items() if key != own})
-
-
-def settings_noun(comparison: Comparison) -> str:
-    """Returns what several settings are called together."""
-    return "batch sizes" if comparison.keys == (BATCH_KEY,) else "settings"
-
-
 def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
     """Returns " at batch 32, 64", " at batch 32 with units=[100]", " at 4 of 6 settings"; "" of the only one."""
     keys = comparison.keys
-    noun = settings_noun(comparison)
+    noun = "batch sizes" if keys == (BATCH_KEY,) else "settings"
     if not rows[0].setting:
         return ""
     if len(rows) == len(comparison.rows) > 1:
