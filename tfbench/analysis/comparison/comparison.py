@@ -102,7 +102,6 @@ class Comparison:
     shares_cores: tuple[str, ...]  # setups whose replicas are logical devices of one processor
     references: tuple[dict[str, Any], ...]  # published for the recipes of the runs
     compared: tuple[str, ...] = ()  # of what must be equal: in which the setups differ on purpose
-    own_settings: Mapping[str, Any] | None = None  # the recipe's, whose references these are; None: not known
     unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)  # by id, why runs are left out
     machine_settings: Mapping[str, MachineSettings] = dataclasses.field(default_factory=dict)  # the user's, by name
 
@@ -153,7 +152,7 @@ def compare(
         compared: Of what must be equal: in which setups may differ; of two backends, what is theirs by nature, too.
 
     Returns:
-        All but `own_settings`, `unreadable` and `machine_settings`, which the caller may know.
+        All but `unreadable` and `machine_settings`, which the caller may know.
     """
     name_of = name_alone if setups is None else setup_of
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or (), name_of(brief))))]

@@ -115,7 +115,7 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
     """Returns the comparison as plain values; speeds in samples per second, geometric means over the runs."""
     scaling = find_scaling(comparison)
     return {
-        **to_plain(comparison, without=("rows", "references", "own_settings", "machine_settings", "runs")),
+        **to_plain(comparison, without=("rows", "references", "machine_settings", "runs")),
         "rows": [
             to_plain(row, without=("entries",))
             | {"entries": [_entry_document(entry) for entry in row.entries.values()]}
