@@ -9,7 +9,6 @@ from tfbench import __version__
 from tfbench.analysis.comparison.brief import setup_of
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
-from tfbench.analysis.comparison.machines import version_warnings
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.recipe.sections import CUTTING_STRATEGIES
@@ -141,7 +140,6 @@ def _describe_hardware(comparison: Comparison, setup: str) -> str:
 def _warnings(comparison: Comparison) -> Section:
     runs = comparison.runs
     told = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
-    told += version_warnings(comparison)
     told += merge_warnings([run.warnings for run in runs])
     return warnings_section(told or (["None of the runs has one."] if runs else []))
 

@@ -49,8 +49,7 @@ class Entry:
     reason: str = ""
     speedup: Speedup | None = None
     unequal: tuple[Difference, ...] = ()  # to the baseline, so that there is no speed-up
-    left_out: tuple[RunBrief, ...] = ()  # since they differ from the newest run in what must be equal
-    elsewhere: tuple[RunBrief, ...] = ()  # left out, since they were made on another machine
+    left_out: tuple[RunBrief, ...] = ()  # of another machine, or unlike the newest run in what must be equal
 
     @property
     def host(self) -> str:
@@ -231,8 +230,7 @@ def _make_entry(setup: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
         interval=log_interval(speeds),
         outcome=outcome,
         reason=reason,
-        left_out=tuple(brief for brief in here if brief not in kept),
-        elsewhere=tuple(brief for brief in cell.runs if host_of(brief) != host),
+        left_out=tuple(brief for brief in cell.runs if brief not in kept),
     )
 
 

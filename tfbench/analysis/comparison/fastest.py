@@ -40,8 +40,8 @@ def find_standings(comparison: Comparison) -> list[Standing]:
     found = []
     for index, row in enumerate(comparison.rows):
         lacks_one = any(not entry.runs and entry.outcome == "MISSING" for entry in row.entries.values())
-        first = [setup for setup in row.entries if setup in rivals[index] and (index, setup) not in slower]
-        found.append(Standing(row, () if lacks_one else tuple(first)))
+        unbeaten = [setup for setup in row.entries if setup in rivals[index] and (index, setup) not in slower]
+        found.append(Standing(row, () if lacks_one else tuple(unbeaten)))
     return found
 
 

@@ -37,7 +37,7 @@ _BESIDE_WORKLOAD = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class FigurePair:
     """A published speed beside ours of one setup, in samples per second; ours hold no validation."""
 
@@ -88,7 +88,7 @@ def _shipped_settings(run: RunBrief) -> dict[str, Any]:
 
 
 def _match(reference: dict[str, Any], comparison: Comparison, own: Mapping[str, dict[str, Any]]) -> ReferenceMatch:
-    figures, pairs, others = reference["figures"], [], []
+    figures, pairs, others = reference["figures"], list[FigurePair](), list[list[str]]()
     without = "" if _published_speed(figures, 1) else "no speed was published"
     if reason := reference.get("not_comparable") or without:
         return ReferenceMatch(reference=reference, pairs=(), reason=reason)
@@ -103,9 +103,9 @@ def _match(reference: dict[str, Any], comparison: Comparison, own: Mapping[str, 
                 others.append(other)
             elif entry.speed and theirs:
                 hardware = tuple(dict.fromkeys(name for run in entry.runs for name in run.hardware))
-                pair = {"setting": row.setting, "setup": entry.setup, "hardware": hardware}
-                pairs.append(FigurePair(**pair, ours=entry.speed, theirs=theirs))
-    reason = f"here {', '.join(min(others, key=len))}" if others else "no speed here"
+                pairs.append(FigurePair(row.setting, entry.setup, hardware, entry.speed, theirs))
+    nearest = sorted(others, key=len)[:1]
+    reason = f"here {', '.join(nearest[0])}" if nearest else "no speed here"
     return ReferenceMatch(reference=reference, pairs=tuple(pairs), reason="" if pairs else reason)
 
 

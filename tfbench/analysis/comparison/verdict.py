@@ -8,7 +8,7 @@ from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, descr
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
-from tfbench.analysis.comparison.machines import machine_sentences, place_sentences
+from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling, input_share, transfer_share
 from tfbench.analysis.run.warnings import MIN_HEADROOM
 from tfbench.recipe.backend_support import title_of
@@ -165,11 +165,11 @@ def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mappin
     base = comparison.baseline
     if any("hostname" in _differing(entry) and _is_elsewhere(entry, row.entries[base]) for row, entry in entries):
         yield f"Speed-ups compare runs of one machine: others than that of {base} have none."
-    yield from place_sentences(comparison)
+    yield from machine_caveats(comparison)
     if num := sum(len(entry.left_out) for _, entry in entries):
         yield (
-            f"{count(num, 'older run')} left out: versions, settings or network differ from newer runs of the same "
-            "configuration. Compare with `tfbench diff RUN RUN`."
+            f"{count(num, 'run')} left out: of another machine than most of their setting, or of other versions, "
+            "settings or network than the newest. Compare with `tfbench diff RUN RUN`."
         )
 
 

@@ -12,7 +12,6 @@ from tfbench.analysis.comparison.machines import (
     energy_per_epoch,
     has_energy,
     samples_per_joule,
-    version_warnings,
 )
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
@@ -131,7 +130,7 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
 
 def _entry_document(entry: Entry) -> dict[str, Any]:
     status, reason = outcome_of(entry)
-    hidden = ("runs", "speed", "outcome", "left_out", "elsewhere", "host", "measured")
+    hidden = ("runs", "speed", "outcome", "left_out", "host", "measured")
     return {
         **to_plain(entry, without=hidden),
         "machine": machine_of(entry.runs[0]) if entry.runs else None,
@@ -188,7 +187,7 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
     sections += [Section("", caveats)] if caveats else []
     sections += [one for one in (machines_section(comparison), published) if one]
     found = merge_warnings([run.speed_warnings for run in comparison.runs])
-    told = [*version_warnings(comparison), *(found if is_full else found[:_MAX_WARNINGS])]
+    told = list(found if is_full else found[:_MAX_WARNINGS])
     if len(found) > _MAX_WARNINGS and not is_full:
         told.append(f"and {count(len(found) - _MAX_WARNINGS, 'more kind')} of warning, in fewer runs: see the report")
     return [*sections, *([warnings_section(told)] if told else [])]
