@@ -103,7 +103,7 @@ def test_the_scatter_of_one_machine_is_not_that_of_another() -> None:
     rows = compared(noisy + quiet).rows
     speedups = [row.entries[MIRRORED].speedup for row in rows]
     assert [speedup and speedup.judgement for speedup in speedups] == ["no measurable difference", "faster"]
-    assert not any(speedup and speedup.uses_other_settings for speedup in speedups)
+    assert [speedup and speedup.degrees_of_freedom for speedup in speedups] == [1, 2]  # of their own rounds
 
 
 def test_settings_of_several_machines_are_named() -> None:

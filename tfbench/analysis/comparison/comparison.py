@@ -257,14 +257,14 @@ def _judge(rows: Sequence[Row], rules: _Rules) -> list[Row]:
 
 def _share_scatter(entries: dict[str, Entry], baseline: str) -> None:
     """Puts in intervals of speeds by the scatter that their ratios are judged by, the baseline's by the largest."""
-    found = {setup: one.speedup for setup, one in entries.items() if one.speedup}
-    halves = {setup: one.speed_half_widths for setup, one in found.items() if one.speed_half_widths}
+    found = {setup: one.speedup and one.speedup.speed_half_widths for setup, one in entries.items()}
+    halves = {setup: widths for setup, widths in found.items() if widths}
     widest = {setup: half for setup, (_, half) in halves.items()}
     if halves:
         widest[baseline] = max(half for half, _ in halves.values())
     for setup, half in widest.items():
-        entry, speedup = entries[setup], found.get(setup) or next(iter(found.values()))
-        interval = interval_around(entry.speed or math.nan, half, len(entry.runs), speedup.method)
+        entry = entries[setup]
+        interval = interval_around(entry.speed or math.nan, half, len(entry.runs))
         entries[setup] = dataclasses.replace(entry, interval=interval)
 
 
