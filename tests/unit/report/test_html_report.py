@@ -159,10 +159,8 @@ def test_a_point_that_lacks_rounds_says_how_many_runs_it_has() -> None:
 def test_what_was_measured_names_setups_hardware_and_plan() -> None:
     page = Page(render_report(contents_of()))
     labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
-    assert labelled["setup (baseline)"] == f"{DEFAULT}: 1 replica on Example CPU 3000"
-    assert labelled["setup"] == (
-        f"{MIRRORED}: 2 replicas on Example CPU 3000, logical devices that share the cores of one processor"
-    )
+    assert labelled["setup (baseline)"] == f"{DEFAULT}: 1 device, Example CPU 3000"
+    assert labelled["setup"] == f"{MIRRORED}: 2 devices, Example CPU 3000"
     assert labelled["rounds"] == "2, the setups of a setting taking turns; 8 runs planned"
     assert labelled[BATCH] == "32, 64"
     assert labelled["each run"] == "2 epochs in a process of its own"
@@ -207,5 +205,5 @@ def test_the_page_ends_with_the_environment_the_commands_and_the_recipe() -> Non
     assert (labelled["gpus 0 name"], labelled["gpus 0 memory"]) == ("Example GPU", "8.00 GiB")
     assert (labelled["git dirty"], labelled["num logical cores"]) == ("True", "8")
     assert "cpuset" not in labelled
-    assert "3.12.0 (3 runs); 3.13.0 (1 run)" in page.texts["td"]
+    assert labelled["keras"] == "3.12.0 (3 runs); 3.13.0 (1 run)"
     assert page.texts["code"][-2:] == ["tfbench sweep test.toml --repeats 2", '[model]\nname = "mlp"']
