@@ -7,7 +7,6 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
-from tfbench.analysis.comparison.references import find_own_settings
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, list_planned_runs, list_settings
@@ -126,7 +125,7 @@ def compare_sweep(
         failures=failures.values(),
         compared=list_compared(plan),
     )
-    return dataclasses.replace(comparison, own_settings=find_own_settings(briefs, plan), unreadable=unreadable)
+    return dataclasses.replace(comparison, unreadable=unreadable)
 
 
 def _in_order(plan: SweepPlan, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -156,7 +155,7 @@ def compare_stored(
         found.sort(key=lambda brief: brief.created)
     briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
     comparison = compare(briefs, baseline=baseline, allows_unequal=allows_unequal)
-    return dataclasses.replace(comparison, own_settings=find_own_settings(briefs), unreadable=unreadable)
+    return dataclasses.replace(comparison, unreadable=unreadable)
 
 
 def list_compared(plan: SweepPlan) -> tuple[str, ...]:

@@ -2,11 +2,10 @@ import json
 
 import pytest
 
-from builders import build_environment, build_result
+from builders import build_result
 from journals import build_sized_result, write_journal
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.schema import to_plain
 from tfbench.store.briefs import brief_path, read_briefs
 from tfbench.store.store import Store
 
@@ -25,8 +24,7 @@ def test_a_brief_holds_what_comparisons_need(store: Store) -> None:
     assert brief.settings["training.global_batch_size"] == 128
     assert brief.settings["hostname"] == "bench"
     json.dumps(brief.settings)
-    assert brief.environment == to_plain(build_environment())
-    assert (brief.cost["currency"], brief.target_accuracy, brief.seconds_to_accuracy) == ("USD", None, None)
+    assert brief.cost["currency"] == "USD"
 
 
 def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store) -> None:
@@ -47,7 +45,7 @@ def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store)
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"metrics": []}, {"created": "now"}, {"created": 1e308}, {"tags": {"a": 1}}, {"environment": {"a": 1}}),
+        *({"metrics": []}, {"created": "now"}, {"created": 1e308}, {"tags": {"a": 1}}, {"cost": [1]}),
         *({"settings": [1]}, {"run_id": "other"}, None),
     ],
 )
