@@ -26,7 +26,7 @@ SETUPS = {"momentum": 1, "adam": 4}  # steps_per_execution
 PROGRAM = """
 import json, os, signal, sys
 import numpy as np
-from tfbench.backends.tensorflow import input_pipeline, several_workers
+from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.backend import BACKEND as backend
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import MeasurementError
@@ -110,7 +110,7 @@ class Say(keras.callbacks.Callback):
         if batch == 3:
             print("TRAINING", flush=True)
 try:
-    with several_workers.lost_workers_named():
+    with backend.lost_workers_named():
         fit(laid_out("momentum"), steps_per_epoch=10**9, callbacks=[Say()])
 except MeasurementError as error:
     print("LOST" + str(error), flush=True)

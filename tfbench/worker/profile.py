@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tfbench import backends
 from tfbench.backends.peak import measure_bandwidth, measure_peak
 from tfbench.backends.profiling import Call, apportion, sum_up
+from tfbench.recipe.backend_support import why_layers_merge
 from tfbench.records.journal import Journal, files_folder, plain_fields
 from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck, ProfileRound, TracedCall
 from tfbench.records.run import RunRequest
@@ -66,6 +67,8 @@ def run_profile(
 
 
 def _profile_step(prepared: Prepared, seconds: float) -> None:
+    from tfbench.models.structure.flops import describe_calls
+
     backend, model, training = backends.current(), prepared.model, prepared.training
     journal, breakdown = prepared.journal, prepared.breakdown
     num_prefetched, num_in_the_making = backend.most_ahead()
@@ -74,8 +77,8 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     breakdown.switch("first_step")
     batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
     step = backend.build_step(model, batches, prepared.resolved)
-    problem = step.why_not_apart
-    layers = step.describe_layers(training.global_batch_size)
+    problem = why_layers_merge(training.backend, training.compiler_used)
+    layers = [] if problem else describe_calls(step.calls, model.trainable_variables, training.global_batch_size)
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
     journal.append("stage", name="compiling the step, phase by phase")
     functions = TimedTurns()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tfbench.backends.tensorflow.step_calls import StepCalls, holds_copy
+from tfbench.recipe.backend_support import why_layers_merge
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -71,15 +72,16 @@ def test_a_step_copies_what_the_iterator_does_not_bring_to_its_device(
 
 
 @pytest.mark.parametrize(
-    ("jit_compile", "run_eagerly", "reason"),
+    ("backend", "compiler", "reason"),
     [
-        (False, False, ""),
-        (True, False, 'XLA makes one program of all layers (compiler = "xla")'),
-        (False, True, 'no operation bears the name of its layer without a graph (compiler = "eager")'),
+        ("tensorflow", "graph", ""),
+        ("tensorflow", "xla", 'XLA makes one program of all layers (compiler = "xla"): none can be timed apart. --set'),
+        ("tensorflow", "eager", 'no operation has the name of its layer (compiler = "eager")'),
+        ("jax", "eager", "none can be timed apart. --backend tensorflow shows them"),
+        ("torch", "eager", ""),
+        ("torch", "inductor", "--set training.compiler=eager shows them as PyTorch computes them one after another."),
     ],
 )
-def test_says_why_layers_cannot_be_told_apart(jit_compile: bool, run_eagerly: bool, reason: str) -> None:
-    calls = build_calls(Device())
-    calls.model = SimpleNamespace(jit_compile=jit_compile, run_eagerly=run_eagerly)
-    advice = ": none can be timed apart. --set training.compiler=graph shows them as TensorFlow's graph computes them."
-    assert calls.why_not_apart == (f"{reason}{advice}" if reason else "")
+def test_says_why_layers_cannot_be_told_apart(backend: Any, compiler: Any, reason: str) -> None:
+    told = why_layers_merge(backend, compiler)
+    assert reason in told and bool(reason) == bool(told)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfbench.backends.backend import Backend
-from tfbench.backends.jax import resident, several_devices
+from tfbench.backends.jax import several_devices
 from tfbench.backends.jax.step_calls import StepCalls
 from tfbench.backends.one_device import Placed, require_on
 from tfbench.backends.peak import Run, Sizes
@@ -29,12 +29,8 @@ class Jax(Backend):
     """JAX on one device, or on a mesh of them."""
 
     name = "jax"
-    lost_workers_named = staticmethod(several_devices.lost_workers_named)
-    build_resident_training = staticmethod(resident.build_resident_training)
-
-    def list_gpus(self) -> tuple[str, ...]:
-        """Returns what hardware the GPUs are that JAX sees, without those of other workers."""
-        return several_devices.list_gpus()
+    explain_loss = staticmethod(several_devices.explain_loss)
+    list_gpus = staticmethod(several_devices.list_gpus)
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its version, and the major version of CUDA that it has the libraries of."""

@@ -1,8 +1,7 @@
 """TensorFlow's own trace of its operations, read without any further program: what ran when, and what it belongs to."""
 
-import itertools
+import contextlib
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,8 +44,8 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
     """
     import tensorflow as tf
 
-    target = folder or Path(tempfile.mkdtemp(prefix="tfbench-trace-"))
-    try:
+    with contextlib.ExitStack() as stack:
+        target = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="tfbench-trace-"))
         # Python's own calls would be traced by another tracer, which is slow; device events are needed on GPUs alone.
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
         tf.profiler.experimental.start(str(target), options=options)
@@ -54,27 +53,18 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
             work()
         finally:
             tf.profiler.experimental.stop()
-        found = [read_trace(path) for path in sorted(target.rglob("*.xplane.pb"))]
-    finally:
-        if folder is None:
-            shutil.rmtree(target, ignore_errors=True)
+        found = [read_trace(path) for path in sorted(Path(target).rglob("*.xplane.pb"))]
     if not any(one.operations for one in found):
         raise MeasurementError("TensorFlow's profiler recorded no operation. Is another profiler attached to it?")
     (only,) = found  # TensorFlow writes one file a host
     return only
 
 
-def mark_steps(call: Callable[[], None]) -> Callable[[], None]:
-    """Returns a call that is marked as a step in a trace, by which TensorBoard sums up, however many steps it does."""
+def step_mark(number: int) -> Any:
+    """Returns a context in which a step is traced, by which TensorBoard sums up."""
     import tensorflow as tf
 
-    numbers = itertools.count()
-
-    def marked() -> None:
-        with tf.profiler.experimental.Trace("train", step_num=next(numbers), _r=1):
-            call()
-
-    return marked
+    return tf.profiler.experimental.Trace("train", step_num=number, _r=1)
 
 
 def part_of(name: str) -> tuple[int, str]:

@@ -98,17 +98,11 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
     return found
 
 
-def mark_steps(call: Callable[[], None]) -> Callable[[], None]:
-    """Returns a call that is marked as a step in a trace."""
+def step_mark(number: int) -> Any:
+    """Returns a context in which a step is traced."""
     import torch
 
-    numbers = itertools.count()
-
-    def marked() -> None:
-        with torch.profiler.record_function(f"ProfilerStep#{next(numbers)}"):
-            call()
-
-    return marked
+    return torch.profiler.record_function(f"ProfilerStep#{number}")
 
 
 def part_of(name: str) -> tuple[int, str]:
