@@ -39,6 +39,7 @@ class Backend(ArrayFeeding, Kernels):
     """A framework."""
 
     name: BackendName  # what it is, and what it runs on
+    gpu_feed: Feed = "direct"  # how batches get to one GPU
 
     def list_gpus(self) -> tuple[str, ...]:
         """Returns what hardware the GPUs are that this process sees, by the framework's numbering."""
@@ -118,11 +119,7 @@ class Backend(ArrayFeeding, Kernels):
         Raises:
             DeviceError: A device is absent, or the batch does not divide among the replicas.
         """
-        return one_device.resolve(config, training, gpu_names=self.list_gpus(), feed=self.feed_of)
-
-    def feed_of(self, kind: str) -> Feed:
-        """Returns how batches get to a device of a kind, "cpu" or "gpu"."""
-        return "direct"
+        return one_device.resolve(config, training, gpu_names=self.list_gpus(), gpu_feed=self.gpu_feed)
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
         """Spreads a model, just compiled in the scope, over several devices, where its strategy does not by itself.

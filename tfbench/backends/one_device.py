@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -120,7 +120,7 @@ def choose_devices(
 
 
 def resolve(
-    config: DistributionConfig, training: TrainingConfig, *, gpu_names: tuple[str, ...], feed: Callable[[str], Feed]
+    config: DistributionConfig, training: TrainingConfig, *, gpu_names: tuple[str, ...], gpu_feed: Feed
 ) -> Placed:
     """Resolves the device asked for, or the first GPU, else the processor, where none is named.
 
@@ -128,7 +128,7 @@ def resolve(
         config: Strategy and device.
         training: Batch size.
         gpu_names: What hardware the GPUs are that it sees, by its numbering, once `hide_others` was called.
-        feed: From the kind of device to how batches get to it.
+        gpu_feed: How batches get to a GPU.
 
     Raises:
         DeviceError: The device is absent.
@@ -143,7 +143,7 @@ def resolve(
         per_replica_batch_size=training.global_batch_size,
         cross_device_ops=None,
         hardware=(gpu_names[0] if device.kind == "gpu" else cpu_model(),),
-        feed=feed(device.kind),
+        feed=gpu_feed if device.kind == "gpu" else "direct",
     )
     return Placed(placement, (f"{device.kind}:0",))
 

@@ -62,10 +62,6 @@ class ProfiledBatches:
 
         return call
 
-    def copy_call(self) -> Call | None:
-        """Returns what copies a batch from the host to the device, and waits for it; None: no step does that."""
-        return None  # Keras's iterators bring a batch to the device, so that taking one is all that a step does
-
 
 class StepCalls:
     """A compiled model's step and what it is made of, as functions without arguments.
@@ -160,12 +156,11 @@ class Trace(NamedTuple):
     """What a trace tells.
 
     `others` were at work without a name of an operation: the framework's executor on the host, kernels and copies of no
-    operation on a GPU. `waits`: copies from a GPU to the host, and calls of the host that wait for a GPU.
+    operation on a GPU.
     """
 
     operations: list[TracedOperation]
     others: list[TracedOperation]
-    waits: list[TracedOperation]
     on_device: bool  # operations are those of a GPU
 
     @property

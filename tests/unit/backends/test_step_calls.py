@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from tfbench.backends.tensorflow.step_calls import StepCalls, holds_copy
+from tfbench.backends.tensorflow.step_calls import StepCalls
 from tfbench.recipe.backend_support import why_layers_merge
-
-GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
-HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 class Device:
@@ -53,22 +50,6 @@ def test_phases_and_kerass_own_step_beside_them_end_when_their_result_is_read_an
         call()
     assert device.reads == [["dispatch"], ["forward"], ["backward"], ["update"], ["take"], ["keras"]]
     assert (device.queued, num_steps) == (["keras"], 10)
-
-
-@pytest.mark.parametrize(
-    ("devices", "device", "copies"),
-    [
-        ((HOST, HOST), "/device:GPU:0", True),
-        ((GPU, GPU), "/device:GPU:0", False),
-        ((GPU, HOST), "/device:GPU:0", True),
-        ((HOST, HOST), "/device:CPU:0", False),
-    ],
-)
-def test_a_step_copies_what_the_iterator_does_not_bring_to_its_device(
-    devices: tuple[str, str], device: str, copies: bool
-) -> None:
-    batch = tuple(SimpleNamespace(device=name) for name in devices)
-    assert holds_copy(batch, device) == copies
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Feed, Placement, Spread, WorkerRank
+from tfbench.records.placement import Placement, Spread, WorkerRank
 
 if TYPE_CHECKING:
     from tfbench.backends.jax.mesh_distribution import MeshDistribution
@@ -29,6 +29,7 @@ class Jax(Backend):
     """JAX on one device, or on a mesh of them."""
 
     name = "jax"
+    gpu_feed = "prefetched"  # by Keras
     explain_loss = staticmethod(several_devices.explain_loss)
     list_gpus = staticmethod(several_devices.list_gpus)
 
@@ -82,10 +83,6 @@ class Jax(Backend):
         if config.strategy != "default":
             return several_devices.resolve(config, training, rank)
         return super().resolve(config, training)
-
-    def feed_of(self, kind: str) -> Feed:
-        """Keras copies a batch ahead of the step to a GPU, and has the step take it as it is on a processor."""
-        return "prefetched" if kind == "gpu" else "direct"
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
         """Lays a compiled model on several devices."""

@@ -16,10 +16,6 @@ _OPERATION = re.compile(r"([^:\s][^:]*):([A-Za-z_]\w*)")
 
 # What carries operations out on the host, those included that are too short to be recorded.
 _EXECUTOR = "ExecutorState::Process"
-# Copies from a GPU to the host, and calls that wait for a GPU, as CUDA, ROCm and their tracers name them.
-_WAITS = re.compile(
-    r"(cu|hip)?\w*Memcpy\w*(DtoH|D2H|DeviceToHost)\w*|(cu|cuda|hip)(Stream|Event|Ctx|Context|Device)Synchronize\w*"
-)
 # Lines of a GPU's plane on which it is at work. Others tell the same again, by names that change from version to
 # version, or what the tracer itself took.
 _STREAM = "Stream #"
@@ -108,8 +104,7 @@ def read_trace(path: Path) -> Trace:
     chosen = of_devices if on_device else of_host
     return Trace(
         operations=[event for event in chosen if event.kind],
-        others=[event for event in chosen if not event.kind and (on_device or event.name == _EXECUTOR)],
-        waits=[event for event in (*of_devices, *of_host) if not event.kind and _WAITS.fullmatch(event.name)],
+        others=[event for event in chosen if not event.kind],
         on_device=on_device,
     )
 
@@ -127,9 +122,7 @@ def _read_plane(plane: Any, *, is_device: bool) -> Iterator[TracedOperation]:
             whole = _find_operation(plane, event) if is_device else str(plane.event_metadata[event.metadata_id].name)
             if match := _OPERATION.fullmatch(whole):
                 yield TracedOperation(start, end, match[1], match[2])
-            # A GPU's copy to the host has an operation, too: the one that sends what it copies.
-            is_wait = bool(_WAITS.fullmatch(name))
-            if is_wait or (not match and (is_device or name == _EXECUTOR)):
+            elif is_device or name == _EXECUTOR:
                 yield TracedOperation(start, end, name, "")
 
 

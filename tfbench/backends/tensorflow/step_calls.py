@@ -1,12 +1,10 @@
 """What a profile takes apart: batches at hand, and a compiled model's step as functions without arguments."""
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 from tfbench.backends import profiling
 from tfbench.backends.profiling import Call
-from tfbench.backends.tensorflow.placement import synchronize
 
 
 class ProfiledBatches(profiling.ProfiledBatches):
@@ -20,10 +18,8 @@ class ProfiledBatches(profiling.ProfiledBatches):
     def __init__(self, dataset: Any, placed: Any) -> None:
         import tensorflow as tf
 
-        self._placed, self._device = placed, placed.device_names[0]
-
         def put(tensor: Any) -> Any:
-            with tf.device(self._device):
+            with tf.device(placed.device_names[0]):
                 return tf.identity(tensor)
 
         super().__init__(
@@ -41,34 +37,6 @@ class ProfiledBatches(profiling.ProfiledBatches):
         options.autotune.enabled = False
         dataset = dataset.repeat().with_options(options)
         return self._iterate(dataset.prefetch(num_ahead) if num_ahead else dataset)
-
-    def copy_call(self) -> Call | None:
-        """Returns what copies a batch from the host to the device, and waits for it; None: no step does that."""
-        if not self._placed.gpu_names or not holds_copy(next(self.iterator()), self._device):
-            return None
-        import tensorflow as tf
-
-        cycle = itertools.cycle(self.on_host)
-
-        def call() -> None:
-            with tf.device(self._device):
-                for tensor in tf.nest.flatten(next(cycle)):
-                    tf.identity(tensor)
-            synchronize()
-
-        return call
-
-
-def holds_copy(batch: Any, device: str) -> bool:
-    """Says whether a step has to bring its batch to the device: not where the iterator gives it there already.
-
-    Args:
-        batch: As an iterator gives it, eagerly; of one replica.
-        device: Of the step, as TensorFlow names it: "/device:GPU:0".
-    """
-    import keras
-
-    return any(not str(tensor.device).endswith(device) for tensor in keras.tree.flatten(batch))
 
 
 class StepCalls(profiling.StepCalls):

@@ -22,8 +22,6 @@ _BRACKET = re.compile(r"tfbench:(\w+):(\d+)/(.*)")  # a layer's use, "loss" or "
 _NODE = "autograd::engine::evaluate_function: "
 _OPERATION = re.compile(r"(?!autograd::|profiler::)\w+::.+")  # "aten::addmm"
 _UPDATE = "update/update and metrics"
-# Copies from a GPU to the host, and calls that wait for a GPU; for a whole device tfbench and the profiler wait.
-_WAITS = re.compile(r"Memcpy DtoH.*|cuda(Stream|Event)Synchronize")
 _PHASES = {"forward": 0, "backward": 1, "update": 2}
 
 
@@ -146,7 +144,6 @@ def read_events(events: Sequence[Event]) -> Trace:
     return Trace(
         operations=[_traced(one, _find_part(marks, by.start) + by.name, by.name) for one, by in pairs if by],
         others=[_traced(one, one.name, "") for one, by in pairs if not by],
-        waits=[_traced(one, one.name, "") for one in events if _WAITS.fullmatch(one.name)],
         on_device=bool(of_gpu),
     )
 
