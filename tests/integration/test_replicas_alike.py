@@ -121,6 +121,41 @@ print("FACTS" + json.dumps(facts))
 )
 
 
+CARRY = (
+    SETUP
+    + """
+from tfbench import backends
+from tfbench.worker.recorder import CarriedState
+
+ROWS, STEPS = 4, 3
+training = TrainingConfig(global_batch_size=ROWS, epochs=1, loss="summed_squared_error")
+spec = DatasetSpec(input_shape=(STEPS, 1), input_dtype="float32", target_shape=(STEPS, 1), num_classes=None,
+                   train_samples=4 * ROWS, validation_samples=ROWS)
+waves = np.random.default_rng(0).normal(size=(4 * ROWS, STEPS, 1)).astype("float32")
+batches = tf.data.Dataset.from_tensor_slices((waves, -waves)).batch(ROWS)
+
+facts = {}
+for name, strategy in (("default", strategy_of("default")), ("mirrored", strategy_of(2))):
+    keras.utils.set_random_seed(3)
+    with strategy.scope():
+        model = build_compiled_model(ModelConfig(name="sine_lstm", options={"stateful": True}), training, spec)
+    model.fit(batches.take(3), epochs=1, shuffle=False, verbose=0)
+    states = [state.numpy().tolist() for state in backends.current().carried_states(model)]
+    state = CarriedState(model)
+    state.set_aside()
+    loss = model.evaluate(batches.skip(3), verbose=0)
+    state.put_back()
+    facts[name] = {
+        "states": states,
+        "left_alone": [state.numpy().tolist() for state in backends.current().carried_states(model)] == states,
+        "loss": loss,
+        "weights": [keras.ops.convert_to_numpy(weight).tolist() for weight in model.weights],
+    }
+print("FACTS" + json.dumps(facts))
+"""
+)
+
+
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("weights") / "weights.npz"
@@ -142,6 +177,18 @@ def test_any_strategy_and_number_of_replicas_trains_and_validates_as_one_device_
         np.testing.assert_allclose(weights[other], weights[name], rtol=1e-4, atol=2e-5)
     _, accuracy, seen = weights[other]  # of the validation, whose last batch is of one sample
     assert accuracy == pytest.approx(seen, abs=1e-6)
+
+
+def test_each_of_two_replicas_carries_the_state_of_its_own_rows_which_an_evaluation_leaves() -> None:
+    facts = facts_of(CARRY)
+    for one, two in zip(facts["default"]["weights"], facts["mirrored"]["weights"], strict=True):
+        np.testing.assert_allclose(two, one, atol=1e-5)
+    assert facts["mirrored"]["loss"] == pytest.approx(facts["default"]["loss"], rel=1e-5)
+    hidden, cell = facts["default"]["states"]
+    first_hidden, second_hidden, first_cell, second_cell = facts["mirrored"]["states"]
+    np.testing.assert_allclose(first_hidden + second_hidden, hidden, atol=1e-5)
+    np.testing.assert_allclose(first_cell + second_cell, cell, atol=1e-5)
+    assert facts["default"]["left_alone"] and facts["mirrored"]["left_alone"]
 
 
 MEND = 'Use distribution.cross_device_ops = "reduction_to_one_device"'

@@ -127,10 +127,8 @@ class TensorFlow(Backend):
 
     def trace_exchange(self, work: Callable[[], None]) -> float | None:
         """Returns for how long this worker's devices were in collectives; None: the trace has none."""
-        import tensorflow as tf
-
         found = [one for one in op_trace.trace(work).operations if _EXCHANGES.match(one.kind)]
-        num_devices = several_workers.count_devices() or len(tf.config.list_logical_devices("GPU")) or 1
+        num_devices = len(self.list_gpus()) or 1
         return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
 
     def check_replicas(self, model: Any, placement: Placement) -> ReplicaCheck:

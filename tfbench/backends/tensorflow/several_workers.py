@@ -142,11 +142,6 @@ def synchronize() -> bool:
     return bool(_joined)
 
 
-def count_devices() -> int:
-    """Returns how many devices this worker has; 0: there are no others. TensorFlow lists the others' devices, too."""
-    return sum(len(strategy.extended.worker_devices) for strategy in _joined)
-
-
 def gather_figures(figures: Sequence[float]) -> list[list[float]]:
     """Returns the figures of every worker, in their order."""
     import tensorflow as tf
