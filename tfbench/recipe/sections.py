@@ -100,7 +100,8 @@ class TrainingConfig:
     steps_per_execution: Annotated[Count, pydantic.Field(le=100_000)] = 1
     """Steps per call of the compiled training function, as in Keras."""
     data_on_device: Flag = False
-    """Keep the training set in device memory and select batches there. Not with `mirrored` or random crops."""
+    """Keep the training set in device memory and select batches there. On `tensorflow` only, and not with `mirrored` or
+    random crops."""
     compiler: Compiler | None = None
     """"graph" (TensorFlow's own), "xla" (on `tensorflow` for one replica), "inductor" (`torch.compile`) or "eager".
     Not set: "graph" on `tensorflow`, "xla" on `jax`, "eager" on `torch`."""

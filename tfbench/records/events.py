@@ -247,7 +247,6 @@ class OperationsTraced(Event):
     """The longest operations of a trace."""
 
     operations: tuple[ProfiledOperation, ...]
-    host_waits: tuple[ProfiledOperation, ...]
     num_steps: NaturalNumber
     step_seconds: float | None = None
 

@@ -169,7 +169,6 @@ class Replay:
             case events.OperationsTraced():
                 self._profile |= {
                     "operations": event.operations,
-                    "host_waits": event.host_waits,
                     "num_traced_steps": event.num_steps,
                     "traced_step_seconds": event.step_seconds,
                 }

@@ -88,8 +88,8 @@ def _candidates(request: RunRequest, result: RunResult, speed: float, *, on_host
     """Returns what to try once a run of it as asked for, and its speed in samples/s, are known."""
     training, placement = request.recipe.training, result.placement
     stays = "training.data_on_device" in request.overrides and not training.data_on_device
-    has_one_device = request.recipe.distribution.strategy in ("default", "one_device")
-    on_host = on_host or stays or not has_one_device  # see `recipe.conflicts`
+    may_lie = training.backend == "tensorflow" and request.recipe.distribution.strategy in ("default", "one_device")
+    on_host = on_host or stays or not may_lie  # see `recipe.conflicts`
     steps = _steps_a_call(request, result.steps_per_epoch or 1, speed / training.global_batch_size, on_host=on_host)
     place = {} if on_host else {"data_on_device": True}
     has_replicas = placement is not None and placement.num_replicas > 1
@@ -101,7 +101,7 @@ def _candidates(request: RunRequest, result: RunResult, speed: float, *, on_host
 def _steps_a_call(request: RunRequest, per_epoch: int, steps_per_second: float, *, on_host: bool) -> int:
     """Returns how many steps of a call to try."""
     backend = request.recipe.training.backend
-    if backend in ONE_STEP_A_CALL or (on_host and backend == "jax"):  # where Keras does the steps of a call one by one
+    if backend in ONE_STEP_A_CALL or backend == "jax":  # where Keras does the steps of a call one by one
         return 1
     most = min(steps_per_second * _EXECUTION_SECONDS, _num_steps(request, per_epoch, steps_per_second) / _MIN_CALLS)
     # On the host a call is not cut short: what does not divide an epoch would make it longer.

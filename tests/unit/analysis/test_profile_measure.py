@@ -70,12 +70,6 @@ def test_all_figures_rest_on_the_same_rounds_so_that_they_add_up() -> None:
     assert milliseconds(profile.sum_seconds) == 5.9
 
 
-def test_a_copy_to_the_device_is_a_phase_and_no_part_of_the_keras_loop() -> None:
-    phases = summarize(rounds=(build_round(copy=0.25),)).phases
-    assert [phase.name for phase in phases[:3]] == ["input", "copy", "dispatch"]
-    assert (milliseconds(phases[1].seconds), milliseconds(phases[-1].seconds)) == (0.25, 0.15)
-
-
 def test_parts_are_scaled_from_traced_calls_to_those_without_a_trace() -> None:
     profile = summarize()
     times = {
