@@ -80,11 +80,11 @@ def _read_title(path: Path) -> str:
     help="A data set of `tfbench list`, or a function of your own, my_package.data:load_splits.",
 )
 def init_command(file: Path, model: str, dataset: str) -> None:
-    """Write a recipe of your own to begin with.
+    """Write a recipe of your own to begin with, its keys below what they mean.
 
-    It holds what you must choose, and what the model and the data set take. The recipe is checked as `tfbench validate`
-    does. Whether network and data fit each other, `tfbench show` finds out, and with data of your own the first run.
-    FILE - is stdout.
+    What you must choose is set; what you may choose stands as a comment, with its default. The recipe is checked as
+    `tfbench validate` does. Whether network and data fit each other, `tfbench show` finds out, and with data of your
+    own the first run. FILE - is stdout.
 
     \b
     tfbench init mine.toml

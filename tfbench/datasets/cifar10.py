@@ -1,9 +1,11 @@
 """CIFAR-10: 50,000 + 10,000 photographs, 32x32 colour, 10 classes; whole, or cropped and mirrored."""
 
+import pickle
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pydantic
 
 from tfbench.datasets.sources import tfds
@@ -12,8 +14,13 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Flag, schema
 
 SIZE = 32  # pixels a side
-FOLDER = "cifar-10-batches-bin"
-FILES = {"train": [f"data_batch_{number}.bin" for number in range(1, 6)], "test": ["test_batch.bin"]}
+FOLDERS = {"cifar-10-batches-bin": ".bin", "cifar-10-batches-py": ""}  # what names of files end in
+BATCHES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
+_ALLOWED = {  # what the arrays in the pickles are made by
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+}
 _IMAGES = 10_000  # of a file
 _IMAGE_BYTES = 1 + 3 * SIZE * SIZE  # the label, then all of red, green and blue
 
@@ -62,7 +69,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 
     Args:
         config: As above.
-        data_dir: Holds the publisher's binary files, in their folder or without it, or what tensorflow-datasets
+        data_dir: Holds the publisher's files as unpacked, in their folder or without it, or what tensorflow-datasets
             prepared; None: tensorflow-datasets' own.
 
     Raises:
@@ -73,7 +80,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         data_dir,
         splits=("train", "test"),
         host="https://www.cs.toronto.edu",
-        accepted=f"{FOLDER} (as unpacked), or cifar10/ as prepared by tensorflow-datasets,",
+        accepted=f"{' or '.join(FOLDERS)} (as unpacked), or cifar10/ as prepared by tensorflow-datasets,",
     )
     return found.train_and_test(describe(config))
 
@@ -86,11 +93,12 @@ def load_files(data_dir: str | None) -> Found | None:
     Raises:
         DatasetError: A file is damaged.
     """
-    for folder in (Path(data_dir), Path(data_dir, FOLDER)) if data_dir else ():
-        paths = {key: [folder / name for name in names] for key, names in FILES.items()}
-        if all(path.is_file() for path in (*paths["train"], *paths["test"])):
-            splits = {key: _load_split(paths[key]) for key in paths}
-            return Found(splits=splits, source=f"publisher's files, {folder}", where=str(folder))
+    for name, suffix in FOLDERS.items() if data_dir else ():
+        for folder in (Path(str(data_dir)), Path(str(data_dir), name)):
+            paths = {key: [folder / f"{batch}{suffix}" for batch in batches] for key, batches in BATCHES.items()}
+            if all(path.is_file() for path in (*paths["train"], *paths["test"])):
+                splits = {key: _load_split(paths[key]) for key in paths}
+                return Found(splits=splits, source=f"publisher's files, {folder}", where=str(folder))
     return None
 
 
@@ -100,10 +108,38 @@ def _load_split(paths: list[Path]) -> Split:
     for number, path in enumerate(paths):
         rows = slice(number * _IMAGES, (number + 1) * _IMAGES)
         with reading(path, "a file of CIFAR-10"):
-            data = np.fromfile(path, np.uint8)
-            if len(data) != _IMAGES * _IMAGE_BYTES:
-                raise ValueError(f"it has {len(data):,} bytes, not {_IMAGES * _IMAGE_BYTES:,}")
-            data = data.reshape(_IMAGES, _IMAGE_BYTES)
-            targets[rows] = data[:, 0]
-            inputs[rows] = data[:, 1:].reshape(_IMAGES, 3, SIZE, SIZE).transpose(0, 2, 3, 1)
+            images, labels = _read_binary(path) if path.suffix else _read_pickle(path)
+            inputs[rows] = images.reshape(_IMAGES, 3, SIZE, SIZE).transpose(0, 2, 3, 1)
+            targets[rows] = labels
     return Split(inputs=inputs, targets=targets, num_samples=count)
+
+
+def _read_binary(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    data = np.fromfile(path, np.uint8)
+    if len(data) != _IMAGES * _IMAGE_BYTES:
+        raise ValueError(f"it has {len(data):,} bytes, not {_IMAGES * _IMAGE_BYTES:,}")
+    data = data.reshape(_IMAGES, _IMAGE_BYTES)
+    return data[:, 1:], data[:, 0]
+
+
+def _read_pickle(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    with path.open("rb") as file:
+        stored = _ArraysOnly(file, encoding="bytes").load()
+    images, labels = stored[b"data"], np.array(stored[b"labels"])
+    if images.shape != (_IMAGES, _IMAGE_BYTES - 1) or images.dtype != np.uint8:
+        raise ValueError(f"it has images of shape {images.shape}, {images.dtype}")
+    if labels.shape != (_IMAGES,) or labels.dtype.kind != "i":
+        raise ValueError(f"it has labels of shape {labels.shape}, {labels.dtype}")
+    return images, labels
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Makes arrays of numbers, and calls nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Returns what a pickle names."""
+        if (module, name) not in _ALLOWED:
+            raise ValueError(f"it names {module}.{name}, which is not needed for an array")
+        if name == "_reconstruct":  # NumPy 2 moved it
+            return np.zeros(0).__reduce__()[0]
+        return super().find_class(module, name)

@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import os
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +22,9 @@ TRAIN_SAMPLES, VALIDATION_SAMPLES = 1_281_167, 50_000  # as published
 CHANNEL_MEANS = (123.68, 116.779, 103.939)
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
+# What a whole file ends with, by Pillow's name of its format. A file with another end is decoded to see what it is.
+_ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82", "GIF": b";"}
+_NAMED = 3  # damaged files in a message
 
 Side = Annotated[Count, pydantic.Field(le=4096)]
 Classes = Annotated[Count, pydantic.Field(ge=2, le=1_000_000)]
@@ -73,7 +78,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     The mean of each colour is subtracted; pixels are not scaled.
 
     Raises:
-        DatasetError: The images are missing, or not of `num_classes` classes.
+        DatasetError: The images are missing, damaged, or not of `num_classes` classes.
     """
     if data_dir is None:
         raise DatasetError(
@@ -87,25 +92,31 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
             f"data set imagenet: {folder / 'train'}: expected {config.num_classes} classes, found {len(classes)}. "
             f"--set dataset.num_classes={len(classes)} takes them for what they are."
         )
-    read = functools.partial(read_array, size=config.stored_size)
-    splits = []
+    splits, notes = [], list[str]()
     for name in ("train", "val"):
-        paths, labels = _list_images(folder / name, classes)
+        paths, labels, others = _list_images(folder / name, classes)
+        if others:
+            kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(5))
+            notes.append(f"{folder / name}: files not read as images: {kinds}.")
         if name == "val":  # by class as they are listed, the first predictions would all be of the first class
             order = np.random.default_rng(0).permutation(len(paths))
             paths, labels = paths[order], labels[order]
+        read = functools.partial(read_array, size=config.stored_size)
         splits.append(Split(inputs=paths, targets=labels, num_samples=len(paths), read=read))
     train, validation = splits
+    _require_whole(np.concatenate([train.inputs, validation.inputs]))
     counts = train.num_samples, validation.num_samples
-    sizes, notes = f"{counts[0]:,} + {counts[1]:,} images", ()
-    if counts != (TRAIN_SAMPLES, VALIDATION_SAMPLES):
-        notes = (f"not the complete ImageNet: {sizes} instead of {TRAIN_SAMPLES:,} + {VALIDATION_SAMPLES:,}.",)
+    sizes = f"{counts[0]:,} + {counts[1]:,} images"
+    is_whole = counts == (TRAIN_SAMPLES, VALIDATION_SAMPLES)
+    if not is_whole:
+        expected = f"{TRAIN_SAMPLES:,} + {VALIDATION_SAMPLES:,}"
+        notes.insert(0, f"not the complete ImageNet: {sizes} instead of {expected}.")
     return Splits(
         spec=dataclasses.replace(describe(config), train_samples=counts[0], validation_samples=counts[1]),
         train=train,
         validation=validation,
-        source=f"image files, {folder}{f', {sizes}' if notes else ''}",
-        notes=notes,
+        source=f"image files, {folder}{'' if is_whole else f', {sizes}'}",
+        notes=tuple(notes),
         mean=np.array(CHANNEL_MEANS, np.float32),
     )
 
@@ -124,8 +135,10 @@ def _list_classes(folder: Path) -> list[str]:
         ) from error
 
 
-def _list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Returns path and label of every image, class by class, each sorted by name.
+def _list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], Counter[str]]:
+    """Returns path and label of every image, class by class, each sorted by name, and how many files are no images.
+
+    The latter by what their names end in.
 
     Args:
         folder: Holds one folder a class; a class may be missing.
@@ -136,21 +149,59 @@ def _list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[Any], np
     """
     paths: list[bytes] = []
     labels: list[int] = []
+    others: Counter[str] = Counter()
+    label_of = {name: label for label, name in enumerate(classes)}
     for name in _list_classes(folder):
-        if name not in classes:
+        if name not in label_of:
             raise DatasetError(
                 f"{folder / name}: a class that has no training images. Rename or remove the folder, or add "
                 f"the class to the training folder, which has {len(classes)}."
             )
         files = sorted(e.name for e in os.scandir(folder / name) if not e.name.startswith(".") and not e.is_dir())
-        found = [os.fsencode(folder / name / file) for file in files if file.lower().endswith(SUFFIXES)]
+        found = [file for file in files if file.lower().endswith(SUFFIXES)]
+        others.update(Path(file).suffix.lower() or file for file in files if file not in set(found))
         if not found:
             raise DatasetError(f"{folder / name}: holds no image ({', '.join(SUFFIXES)}). Remove it, or fill it.")
-        paths += found
-        labels += [classes.index(name)] * len(found)
+        paths += [os.fsencode(folder / name / file) for file in found]
+        labels += [label_of[name]] * len(found)
     if not paths:
         raise DatasetError(f"{folder}: holds no class folders. Expected one folder a class, with the images in it.")
-    return np.array(paths, np.bytes_), np.array(labels, np.int64)
+    return np.array(paths, np.bytes_), np.array(labels, np.int64), others
+
+
+def _require_whole(paths: npt.NDArray[Any]) -> None:
+    """Checks header and end of image files; damage in between is found when an image is used.
+
+    Raises:
+        DatasetError: Naming the first damaged files, and how many there are.
+    """
+    with ThreadPoolExecutor() as pool:
+        batches = np.array_split(paths, range(256, len(paths), 256))
+        broken = [path for found in pool.map(_find_broken, batches) for path in found]
+    if broken:
+        named = ", ".join(map(os.fsdecode, broken[:_NAMED]))
+        more = f" and {len(broken) - _NAMED:,} more" if len(broken) > _NAMED else ""
+        raise DatasetError(
+            f"{named}{more}: missing, damaged, cut off or no image ({len(broken):,} of {len(paths):,} files). "
+            "Replace or remove them."
+        )
+
+
+def _find_broken(paths: npt.NDArray[Any]) -> list[bytes]:
+    from PIL import Image
+
+    broken = []
+    for path in paths:
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 - of a million files; a Path takes longer
+                with Image.open(file) as image:
+                    end = _ENDS.get(str(image.format))
+                file.seek(-len(end or b" "), os.SEEK_END)
+                if end is None or file.read() != end:
+                    read_array(path, 1)
+        except Exception:  # what Pillow's readers raise about broken files
+            broken.append(path)
+    return broken
 
 
 def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:

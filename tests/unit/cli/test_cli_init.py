@@ -1,4 +1,4 @@
-"""`tfbench init`: what it writes is a recipe."""
+"""`tfbench init`: what it writes is a recipe, with every key explained."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +27,17 @@ def test_every_network_and_data_set_makes_a_recipe(tfbench: Cli, in_tmp_path: Pa
     assert (recipe.training.loss == "mean_squared_error") == (dataset in SEQUENCES)
     assert recipe.recipe.title == f"{model} on {dataset}"
     assert tfbench("validate", "mine.toml").exit_code == 0
+
+
+def test_what_may_be_chosen_stands_as_a_comment_below_its_meaning(tfbench: Cli, in_tmp_path: Path) -> None:
+    done = tfbench("init", "-")
+    lines = done.stdout.splitlines()
+    place = lines.index("#compiler =")
+    assert lines[place - 1].startswith("# ") and lines[place - 1].endswith('"eager" on `torch`.')
+    assert "hidden_units = [1000, 1000]" in lines and "learning_rate = 0.001" in lines
+    assert max(map(len, lines)) <= 100
+    Path("all.toml").write_text(done.stdout.replace("#compiler =", 'compiler = "xla"'))
+    assert load_recipe(Path("all.toml")).training.compiler == "xla"
 
 
 def test_a_file_of_a_network_is_named_from_the_recipe(tfbench: Cli, in_tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""CIFAR-10 in its publisher's binary files."""
+"""CIFAR-10 in its publisher's files, binary and for Python."""
 
 import itertools
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -9,35 +10,51 @@ import pytest
 from tfbench.datasets import cifar10
 from tfbench.errors import DatasetError
 
-RNG = np.random.default_rng(0)
-IMAGES, LABELS = RNG.integers(0, 256, (10_000, 3072), np.uint8), RNG.integers(0, 10, 10_000, np.uint8)
 
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(params=cifar10.FOLDERS)
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The publisher's folder; its six files have the same 10,000 images each."""
-    folder = tmp_path / cifar10.FOLDER
+    folder = tmp_path / request.param
     folder.mkdir()
-    for name in itertools.chain(*cifar10.FILES.values()):
-        (folder / name).write_bytes(np.concatenate([LABELS[:, None], IMAGES], axis=1).tobytes())
+    images, labels = make_images()
+    contents = np.concatenate([labels[:, None], images], axis=1).tobytes()
+    if not cifar10.FOLDERS[request.param]:
+        contents = pickle.dumps({b"data": images, b"labels": labels.tolist()}, protocol=3)
+        contents = contents.replace(b"numpy._core", b"numpy.core")  # as the published files name it
+    for name in itertools.chain(*cifar10.BATCHES.values()):
+        (folder / f"{name}{cifar10.FOLDERS[request.param]}").write_bytes(contents)
     return folder
 
 
+def make_images() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 256, (10_000, 3072), np.uint8), rng.integers(0, 10, 10_000, np.uint8)
+
+
 def test_its_samples_are_those_in_the_files(folder: Path) -> None:
+    images, labels = make_images()
     for data_dir in (folder, folder.parent):
         splits = cifar10.load_splits(cifar10.Config(), str(data_dir))
         assert (splits.train.num_samples, splits.validation.num_samples) == (50_000, 10_000)
-        assert np.array_equal(splits.train.inputs[40_000:], IMAGES.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-        assert np.array_equal(splits.validation.targets, LABELS)
+        assert np.array_equal(splits.train.inputs[40_000:], images.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        assert np.array_equal(splits.validation.targets, labels)
         assert splits.source == f"publisher's files, {folder}"
 
 
-def test_a_damaged_file_is_named_and_a_missing_one_left_to_others(folder: Path) -> None:
-    path = folder / "test_batch.bin"
-    path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(
-        DatasetError, match=r"test_batch\.bin: cannot be read as a file of CIFAR-10 \(.*\. Fetch it again\.$"
-    ):
-        cifar10.load_splits(cifar10.Config(), str(folder))
-    path.unlink()
+def test_a_damaged_file_is_named_and_a_pickle_calls_nothing(folder: Path) -> None:
+    (path,) = folder.glob("test_batch*")
+    whole, gone = path.read_bytes(), folder / "gone"
+    calls = b"cos\nsystem\n(S'touch %s'\ntR." % bytes(gone)
+    for damaged in (whole[:-5], b"", calls, whole[: len(whole) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(DatasetError) as caught:
+            cifar10.load_splits(cifar10.Config(), str(folder))
+        assert str(caught.value).startswith(f"{path}: cannot be read as a file of CIFAR-10 (")
+        assert str(caught.value).endswith("Fetch it again.")
+    assert not gone.exists()
+
+
+def test_a_folder_without_all_of_them_is_left_to_others(folder: Path) -> None:
+    next(folder.glob("test_batch*")).unlink()
     assert cifar10.load_files(str(folder)) is None
+    assert cifar10.load_files(None) is None

@@ -117,7 +117,15 @@ def test_an_image_of_any_mode_is_as_bright_as_it_is_for_every_backend(folder: Pa
         np.testing.assert_allclose(columns[2:4], [128, 64], atol=1)
 
 
-@pytest.mark.parametrize("contents", [None, b"not an image", 300])
+def test_files_that_are_no_images_are_counted(folder: Path) -> None:
+    (folder / "val" / "crane" / "x.tif").touch()
+    (folder / "val" / "crane" / ".hidden").touch()
+    notes = imagenet.load_splits(SMALL, str(folder)).notes
+    assert f"{folder}/train: files not read as images: 1 .txt." in notes
+    assert f"{folder}/val: files not read as images: 1 .tif." in notes
+
+
+@pytest.mark.parametrize("contents", [None, b"", b"not an image", 300])
 def test_an_image_that_is_missing_or_damaged_is_named_by_every_backend(folder: Path, contents: Any) -> None:
     splits = imagenet.load_splits(SMALL, str(folder))
     path = folder / "val" / "crane" / "x.jpg"
@@ -130,6 +138,27 @@ def test_an_image_that_is_missing_or_damaged_is_named_by_every_backend(folder: P
         list(build_validation_dataset(splits, batch_size=2))
     with pytest.raises(DatasetError, match=message):
         list(ArrayFeeding().build_validation_dataset(splits, batch_size=2))
+
+
+def test_damaged_images_are_named_before_a_run_begins(folder: Path) -> None:
+    path = folder / "train" / "tench" / "a.jpg"
+    whole = path.read_bytes()
+    no_header = whole[:4] + bytes(300) + whole[304:]
+    for damaged in (b"", b"not an image", whole[:300], no_header):
+        path.write_bytes(damaged)
+        message = f"{path}: missing, damaged, cut off or no image (1 of 7 files). Replace or remove them."
+        assert load_error(SMALL, folder) == message
+    path.unlink()
+    path.symlink_to("gone.jpg")
+    assert load_error(SMALL, folder) == message
+    path.unlink()
+    path.write_bytes(whole + b"more")  # behind its end
+    assert imagenet.load_splits(SMALL, str(folder)).train.num_samples == 5
+    for path in (folder / "train").glob("*/*.*"):
+        path.write_bytes(b"not an image")
+    message = load_error(SMALL, folder)
+    assert message.startswith(f"{folder}/train/crane/a.png, ") and " and 2 more: " in message
+    assert "(5 of 7 files)" in message
 
 
 def remove(*paths: Path) -> None:

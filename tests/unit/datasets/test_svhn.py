@@ -1,5 +1,8 @@
 """SVHN from files in its publisher's form, small but for the images that must be left for validation."""
 
+import io
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,10 +75,10 @@ def test_every_image_is_in_one_split_with_its_label(folder: Path) -> None:
     assert sorted([*train, *validation]) == [*range(4_050), *range(10_000, 12_030)]
     assert numbers_of(splits.test.inputs).tolist() == list(range(20_000, 20_007))
     assert (splits.spec.train_samples, splits.spec.validation_samples, splits.spec.test_samples) == (80, 6_000, 7)
-    turned = svhn.load_splits(svhn.Config(transposed=False), str(folder / "svhn"))
-    for split, as_published in ((splits.train, turned.train), (splits.validation, turned.validation)):
+    as_published = svhn.load_splits(svhn.Config(transposed=False), str(folder / "svhn"))
+    for split, other in ((splits.train, as_published.train), (splits.validation, as_published.validation)):
         assert split.targets.tolist() == (numbers_of(split.inputs) % 10).tolist()  # label 10 is digit 0
-        assert np.array_equal(split.inputs, as_published.inputs.swapaxes(1, 2))
+        assert np.array_equal(split.inputs, other.inputs.swapaxes(1, 2))
 
 
 def test_validation_has_400_train_and_200_extra_images_of_each_digit_in_a_mixed_order(folder: Path) -> None:
@@ -96,7 +99,8 @@ def test_the_mean_is_of_train_and_extra_images_alike_whatever_their_split(folder
     expected[5, 3] = (numbers % 256).mean(), (numbers // 256).mean(), (numbers % 10).mean()
     assert splits.mean.dtype == np.float32
     np.testing.assert_allclose(splits.mean, expected, rtol=1e-6)
-    assert (splits.spec.mean, splits.spec.input_scale) == ("image", 1.0)
+    assert splits.spec.mean == "image"
+    assert splits.spec.input_scale == 1.0
 
 
 def test_a_set_that_is_not_complete_says_so(folder: Path) -> None:
@@ -126,6 +130,29 @@ def test_missing_files_are_named(folder: Path, tmp_path: Path) -> None:
         f"data set svhn: {tmp_path}: expected train_32x32.mat, extra_32x32.mat, test_32x32.mat; "
         "found test_32x32.mat alone. Fetch train_32x32.mat and extra_32x32.mat, too."
     )
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    ("place", "word", "problem"),
+    [
+        (12, 0xFFFF_FFFF, "it ends too early"),
+        (36, 33, "cannot reshape array of size 9216"),
+        (56, 0, "an array holds values of type 0"),  # this one and the next end SciPy's process
+        (56, 14, "an array holds values of type 14"),
+        (60, 0xFFFF_FFF0, "it ends too early"),
+    ],
+)
+def test_a_damaged_size_or_type_in_a_file_is_reported(
+    damaged: Any, place: int, word: int, problem: str, is_packed: bool
+) -> None:
+    file = io.BytesIO()
+    scipy.io.savemat(file, {"X": np.ones((32, 32, 3, 3), np.uint8)})
+    header, array = file.getvalue()[:128], bytearray(file.getvalue()[128:])
+    struct.pack_into("<I", array, place, word)
+    packed = zlib.compress(array)
+    path = damaged("train_32x32.mat", header + (struct.pack("<II", 15, len(packed)) + packed if is_packed else array))
+    assert load_error(path).startswith(f"{path}: cannot be read as SVHN's MATLAB 5 file ({problem}")
 
 
 BLACK = np.zeros((32, 32, 3, 3), np.uint8)

@@ -325,7 +325,7 @@ def test_a_network_named_on_the_command_line_does_not_get_the_options_of_another
 def test_published_layers_are_named_by_direction_and_layer() -> None:
     reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": {}}
     with pytest.raises(
-        RecipeError, match=r"reference\.0\.layer_seconds\.pool: must be forward/LAYER or backward/LAYER"
+        RecipeError, match=r"reference\.0\.layer_seconds\.pool: must match pattern '\^\(forward\|backward"
     ):
         build_recipe(reference=[reference | {"layer_seconds": {"pool": 1.0}}])
     recipe = build_recipe(reference=[reference | {"layer_seconds": {"backward/pool": 1.0}, "not_comparable": "other"}])
