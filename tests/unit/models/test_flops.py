@@ -301,32 +301,6 @@ def test_a_recurrent_convolution_on_data_has_gradients_of_its_states(recomputes:
         assert halves(connect(half, (4, 4, 3))) == (forward, (3 + 2) * of_state)
 
 
-def test_gradients_are_those_that_tensorflow_computes() -> None:
-    import tensorflow as tf
-
-    model = keras.Sequential(
-        [keras.Input((64,)), frozen(layers.Dense(48)), layers.Dense(40), frozen(layers.Dense(24)), layers.Dense(32)]
-    )
-    weights = [weight.value for weight in model.trainable_variables]
-
-    def step(x: Any) -> Any:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(model(x) ** 2)
-        return tape.gradient(loss, weights)
-
-    graph = tf.function(step).get_concrete_function(tf.TensorSpec((2, 64), tf.float32)).graph
-    used = {}  # the gradients that nothing uses are in the graph, too, but are not computed
-    waiting = [tensor.op for tensor in graph.outputs]
-    while waiting:
-        operation = waiting.pop()
-        if operation.name not in used:
-            used[operation.name] = operation
-            waiting += [tensor.op for tensor in operation.inputs]
-    matrices = [operation for operation in used.values() if operation.type == "MatMul"]
-    computed = sum(2 * one.inputs[0].shape.num_elements() * one.outputs[0].shape[1] for one in matrices)
-    assert computed == 2 * count_model(model).training
-
-
 @pytest.mark.parametrize(
     ("network", "shape", "sizes"),
     [
