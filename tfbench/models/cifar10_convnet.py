@@ -3,29 +3,24 @@
 from typing import TYPE_CHECKING, Any
 
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.schema import PositiveNumber, Width, schema
+from tfbench.schema import Width, schema
 
 if TYPE_CHECKING:
     import keras
 
 
+_DEVIATIONS = (1e-4, 0.01, 0.04, 0.04, 0.01)  # that the kernels start with, from conv1 to the dense layer
+
+
 @schema
 class Config:
-    """Filters, the size of a kernel, and how weights start."""
+    """Filters, and the size of a kernel."""
 
     filters: tuple[Width, Width, Width, Width] = (64, 64, 32, 32)
     """Filters of conv1, conv2, local3 and local4."""
     conv2_kernel: Width = 3
     """Height and width of conv2's kernel: the slides' table has 3, which its sums confirm; cuda-convnet's
     layers-conv-local-13pct.cfg has 5."""
-    initial_deviations: tuple[PositiveNumber, PositiveNumber, PositiveNumber, PositiveNumber, PositiveNumber] = (
-        1e-4,
-        0.01,
-        0.04,
-        0.04,
-        0.01,
-    )
-    """Standard deviations that the kernels of conv1, conv2, local3, local4 and the dense layer start with."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
@@ -44,7 +39,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     from tfbench.models.custom_layers.pooling import CeilMaxPooling2D
 
     conv1, conv2, local3, local4 = config.filters
-    normal = [keras.initializers.RandomNormal(stddev=deviation) for deviation in config.initial_deviations]
+    normal = [keras.initializers.RandomNormal(stddev=deviation) for deviation in _DEVIATIONS]
     as_in_all: dict[str, Any] = {"padding": "same", "activation": "relu"}
     num_classes = spec.num_classes or 1
     return keras.Sequential(

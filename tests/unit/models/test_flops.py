@@ -118,18 +118,6 @@ def test_a_layer_of_ones_own_is_asked_and_one_that_computes_as_a_known_one_is_kn
         (layers.RNN([layers.GRUCell(3), layers.GRUCell(2)], name="stack"), [(5, 4)], ("stack (RNN)",)),
         (lambda x: keras.ops.matmul(x, x), [(4, 4)], ("matmul",)),
     ],
-    ids=[
-        "kernel",
-        "subclass",
-        "size",
-        "wrapped",
-        "einsum",
-        "dot",
-        "attention",
-        "ConvLSTM",
-        "stacked cells",
-        "operation",
-    ],
 )
 def test_what_is_not_known_is_named_instead_of_guessed(
     layer: Any, shapes: list[tuple[int | None, ...]], names: tuple[str, ...]
@@ -220,7 +208,6 @@ def frozen(layer: Any) -> Any:
         ([layers.Rescaling(0.5), layers.Dropout(0.5), layers.Dense(3)], (12, 12)),
         ([layers.Dense(3), layers.Activation("relu"), layers.Dense(2)], (12 + 6, 12 + 2 * 6)),
     ],
-    ids=["dense", "first frozen", "last frozen", "middle frozen", "all frozen", "scaled", "normalised", "data", "relu"],
 )
 def test_only_gradients_that_training_needs_are_counted(network: list[Any], expected: tuple[int, int]) -> None:
     assert halves(keras.Sequential([keras.Input((4,)), *network])) == expected
@@ -279,12 +266,6 @@ def test_a_graph_has_gradients_of_what_is_trained_in_it(
 ) -> None:
     with without_weights():
         assert halves(connect(network, *shapes)) == expected
-
-
-def test_what_stands_behind_an_embedding_has_a_gradient_of_its_input() -> None:
-    words = keras.Input((5,), dtype="int32")
-    assert halves(keras.Model(words, layers.Dense(2)(layers.Embedding(10, 3)(words)))) == (5 * 6, 2 * 5 * 6)
-    assert halves(keras.Model(words, layers.Dense(2)(frozen(layers.Embedding(10, 3))(words)))) == (5 * 6, 5 * 6)
 
 
 @pytest.mark.parametrize(("recomputes", "num_feed_forward"), [(True, 4), (False, 1)])

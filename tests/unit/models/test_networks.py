@@ -126,13 +126,6 @@ def test_resnet_halves_its_maps_in_the_first_1x1_of_a_stage() -> None:
     assert strides == list(RESNET_STRIDES.values())
 
 
-def test_scratch_cnn_starts_weights_and_biases_alike() -> None:
-    model = build("scratch_cnn", DIGITS, dense_units=1000, weight_width=0.5)
-    middle = model.get_layer("middle")
-    assert middle.kernel.numpy().std() == pytest.approx(0.5, rel=0.01)
-    assert middle.bias.numpy().std() == pytest.approx(0.5, rel=0.1)
-
-
 # Recurrent CNN
 
 
@@ -195,40 +188,10 @@ def test_rcnn_may_normalise_by_the_batch_in_inference_too(always: bool) -> None:
     assert np.allclose(together, alone, atol=1e-5) is not always
 
 
-def test_rcnn_drops_out_after_all_layers_but_the_last_recurrent_one() -> None:
-    def dropouts(rate: float) -> list[tuple[str, float]]:
-        model = build("rcnn", SMALL, channels=2, dropout_rate=rate)
-        return [(layer.name, layer.rate) for layer in model.layers if "dropout" in layer.name]
-
-    assert dropouts(0.0) == []
-    assert dropouts(0.5) == [(f"dropout{number}", 0.5) for number in (1, 2, 3, 4)]
-
-
 # cuda-convnet's CIFAR-10 network
 
 
-def test_cifar10_convnet_starts_each_layer_with_its_own_deviation() -> None:
-    model = build("cifar10_convnet", CROPPED)
-    names = ("conv1", "conv2", "local3", "local4", "fc10")
-    found = [model.get_layer(name).kernel.numpy().std() for name in names]
-    assert found == pytest.approx([1e-4, 0.01, 0.04, 0.04, 0.01], rel=0.05)
-    assert not any(model.get_layer(name).bias.numpy().any() for name in names)
-
-
 # cuda-convnet2's ImageNet network
-
-
-def test_imagenet_alexnet_starts_each_layer_as_its_file_says() -> None:
-    model = build("imagenet_alexnet", LARGE, dense_units=64)
-    starts = {layer.name: layer.get_weights() for layer in model.layers if layer.weights}
-    wide = ("conv3", "conv4", "conv5")
-    expected = dict.fromkeys(starts, 0.01) | dict.fromkeys(wide, 0.03)
-    assert {name: float(kernel.std()) for name, (kernel, _) in starts.items()} == pytest.approx(expected, rel=0.05)
-    assert {name: {float(value) for value in bias} for name, (_, bias) in starts.items()} == {
-        **{name: {0.0} for name in ("conv1", "conv3")},
-        **{name: {1.0} for name in ("conv2", "conv4", "conv5", "fc64a", "fc64b")},
-        "fc1000": {-7.0},
-    }
 
 
 TINY_ALEXNET: dict[str, Any] = {"filters": (2, 2, 2, 2, 2), "dense_units": 8}
@@ -265,6 +228,40 @@ def test_imagenet_alexnet_says_which_images_it_needs() -> None:
         'model.first_map: "63_uncropped" needs images of 256x256. Received: 224x224. '
         "Change it, or the size that [dataset] asks for."
     )
+
+
+# How weights start: the deviation of each kernel, and the mean and deviation of biases where they are not 0
+ALEXNET_BIASES = dict.fromkeys(("conv2", "conv4", "conv5", "fc64a", "fc64b"), (1.0, 0.0)) | {"fc1000": (-7.0, 0.0)}
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "options", "kernels", "biases"),
+    [
+        ("scratch_cnn", DIGITS, {"dense_units": 2000, "weight_width": 0.5}, {"middle": 0.5}, {"middle": (0.0, 0.5)}),
+        (
+            *("cifar10_convnet", CROPPED, {}),
+            {"conv1": 1e-4, "conv2": 0.01, "local3": 0.04, "local4": 0.04, "fc10": 0.01},
+            {},
+        ),
+        (
+            *("imagenet_alexnet", LARGE, {"dense_units": 64}),
+            {"conv1": 0.01, "conv2": 0.01, "conv3": 0.03, "conv4": 0.03, "conv5": 0.03, "fc64a": 0.01, "fc1000": 0.01},
+            ALEXNET_BIASES,
+        ),
+    ],
+)
+def test_weights_start_as_the_original_says(
+    name: str,
+    spec: DatasetSpec,
+    options: dict[str, Any],
+    kernels: dict[str, float],
+    biases: dict[str, tuple[float, float]],
+) -> None:
+    model = build(name, spec, **options)
+    for layer, deviation in kernels.items():
+        kernel, bias = model.get_layer(layer).get_weights()
+        assert kernel.std() == pytest.approx(deviation, rel=0.05)
+        assert (bias.mean(), bias.std()) == pytest.approx(biases.get(layer, (0.0, 0.0)), rel=0.1, abs=0.05)
 
 
 # All of them
