@@ -103,14 +103,6 @@ class Worker:
         return (time.perf_counter_ns() - self._launched_ns) * 1e-9
 
     @property
-    def memory_bytes(self) -> int:
-        """What of it is in memory; 0 once it has ended."""
-        try:
-            return int(psutil.Process(self._process.pid).memory_info().rss)
-        except psutil.Error:
-            return 0
-
-    @property
     def is_stopped(self) -> bool:
         """Whether a signal keeps it from running, until another lets it go on."""
         try:

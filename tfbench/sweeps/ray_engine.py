@@ -70,7 +70,6 @@ def make_sweep(
         num_left=num_planned - len(log.results),
         was_interrupted=was_interrupted,
         results=log.results,
-        why_left="no machine has made them",
     )
 
 
