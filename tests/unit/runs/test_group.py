@@ -92,19 +92,6 @@ def test_a_run_that_is_stopped_before_its_workers_are_ready_leaves_nothing_thoug
     assert not list(store.root.rglob("*.jsonl"))
 
 
-@pytest.mark.parametrize("fate", ["wait", "join"])
-def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing(
-    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch, fate: str
-) -> None:
-    monkeypatch.setattr(group, "STOPPED_SECONDS", 0.1)
-    monkeypatch.setattr(session, "STOP_SECONDS", 0.5)
-    fates(w0=fate, w1="wait")
-    kind = "spans" if fate == "wait" else "worker"
-    pids = meanwhile(store, 1, lambda pid: os.kill(pid, signal.SIGSTOP), kind)
-    assert end_of(store) == ("KILLED", "worker 1 of 2 was stopped by a signal (SIGSTOP)")
-    assert not any(psutil.pid_exists(pid) for pid in pids)
-
-
 class Ended:
     """Stands in for a worker's process that has ended."""
 
@@ -143,7 +130,7 @@ def test_of_several_that_fail_the_one_that_the_others_fail_of_is_named(first: An
 @pytest.mark.parametrize(
     ("fate", "limits", "reason"),
     [
-        ("wait", {"SILENT_SECONDS": 0.5, "SILENCE_FACTOR": 1.0}, "they wait for one another"),
+        ("wait", {"SILENT_SECONDS": 0.5}, "they wait for one another"),
         ("join", {"JOIN_SECONDS": 0.2}, "for the others, who meet at 127.0.0.1:"),
     ],
 )
