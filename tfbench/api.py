@@ -28,7 +28,7 @@ from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
 from tfbench.records.observer import Observer
 from tfbench.records.settings import MachineSettings
 from tfbench.runs.requests import lay_values, load_request, resumed_request
-from tfbench.runs.run import Run, list_rows, read_predecessor, read_stored
+from tfbench.runs.run import Run, RunLimits, list_rows, read_predecessor, read_stored
 from tfbench.runs.run_maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import find_named, read_sweep
@@ -54,7 +54,7 @@ def run(
     data_dir: Folder | None = None,
     name: str | None = None,
     allows_code: bool = False,
-    timeout_seconds: float | None = None,
+    limits: RunLimits | None = None,
     store: Folder = DEFAULT_STORE,
     track: bool = True,
     tracking_uri: str | None = None,
@@ -73,7 +73,7 @@ def run(
         data_dir: Folder of prepared data.
         name: Of the run; None: made from the recipe.
         allows_code: Call the functions of your own that the recipe names.
-        timeout_seconds: After which the run is ended; None: as long as it needs.
+        limits: Seconds and bytes beyond which the run is ended; None: as much as it needs.
         store: Folder that keeps it.
         track: Whether it is sent to MLflow now; otherwise `tfbench recover` does it later.
         tracking_uri: Of an MLflow server; None: the store's own database.
@@ -86,7 +86,7 @@ def run(
     values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, synthetic=synthetic)
     request = load_request(str(recipe), values=values, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code)
     maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
-    return maker.make(request, observer or Observer(), timeout_seconds)
+    return maker.make(request, observer or Observer(), limits or RunLimits())
 
 
 def resume(
@@ -96,7 +96,7 @@ def resume(
     name: str | None = None,
     data_dir: Folder | None = None,
     allows_code: bool = False,
-    timeout_seconds: float | None = None,
+    limits: RunLimits | None = None,
     store: Folder = DEFAULT_STORE,
     track: bool = True,
     tracking_uri: str | None = None,
@@ -111,7 +111,7 @@ def resume(
         name: None: the earlier run's; so for the data folder, and for where it is tracked.
         data_dir: As of `run`, and so for what follows.
         allows_code: That it was allowed then does not count.
-        timeout_seconds: As of `run`.
+        limits: As of `run`.
         store: Folder that keeps both.
         track: As of `run`.
         tracking_uri: As of `run`; a place outside of the store that the earlier run names must be named again.
@@ -127,7 +127,7 @@ def resume(
         previous, journal, overrides=overrides or {}, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code
     )
     maker = _open_maker(kept, track, tracking_uri, experiment, kept.read_state(previous.request.run_id))
-    return maker.make(request, observer or Observer(), timeout_seconds)
+    return maker.make(request, observer or Observer(), limits or RunLimits())
 
 
 def sweep(
@@ -142,7 +142,8 @@ def sweep(
     synthetic: bool = False,
     data_dir: Folder | None = None,
     allows_code: bool = False,
-    timeout_seconds: float | None = None,
+    limits: RunLimits | None = None,
+    time_budget_seconds: float | None = None,
     store: Folder = DEFAULT_STORE,
     track: bool = True,
     tracking_uri: str | None = None,
@@ -163,7 +164,8 @@ def sweep(
         synthetic: As of `run`.
         data_dir: As of `run`.
         allows_code: As of `run`.
-        timeout_seconds: Of each run; one that takes longer is a result, and the sweep goes on.
+        limits: Of each run; one that goes beyond them is a result, and the sweep goes on.
+        time_budget_seconds: After which no further run is begun.
         store: As of `run`.
         track: As of `run`.
         tracking_uri: As of `run`.
@@ -180,12 +182,15 @@ def sweep(
     request = load_request(
         str(recipe), values=values, data_dir=_data_dir(data_dir), allows_code=allows_code, steady_seconds=seconds
     )
+    bounds = limits or RunLimits()
     plan = plan_sweep(
         request,
         [parse_setup(text) for text in setups],
         [make_variation(key, values, origin="vary") for key, values in (vary or {}).items()],
         num_rounds=rounds,
-        run_timeout_seconds=timeout_seconds,
+        run_timeout_seconds=bounds.timeout_seconds,
+        memory_limit_bytes=bounds.memory_bytes,
+        time_budget_seconds=time_budget_seconds,
     )
     maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
     return make_sweep(new_sweep(maker.store, plan), maker, observer or Observer())

@@ -9,7 +9,7 @@ from typing import Any
 from builders import build_result
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit, RunRequest, Summary
-from tfbench.runs.run import Run
+from tfbench.runs.run import NO_LIMITS, Run, RunLimits
 from tfbench.runs.run_maker import RunMaker
 from tfbench.store.store import Store, TrackingState
 
@@ -52,12 +52,14 @@ class FakeRuns:
 
 
 class FakeMaker(RunMaker):
-    """Makes such runs in a store."""
+    """Makes such runs in a store; `limits` are those that it was given."""
 
     def __init__(self, store: Store, runs: FakeRuns) -> None:
         super().__init__(store, TrackingState(tracking_uri="sqlite:///mlflow.db", experiment="tfbench"), None)
         self._runs = runs
+        self.limits: list[RunLimits] = []
 
-    def make(self, request: RunRequest, observer: Observer, timeout_seconds: float | None = None) -> Run:
+    def make(self, request: RunRequest, observer: Observer, limits: RunLimits = NO_LIMITS) -> Run:
         """Makes a run."""
+        self.limits.append(limits)
         return self._runs(request)

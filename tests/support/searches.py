@@ -12,7 +12,7 @@ from builders import build_placement, build_result, build_settings
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary, TrackedRun
 from tfbench.runs import session
-from tfbench.runs.run import Run
+from tfbench.runs.run import Run, RunLimits
 from tfbench.store import briefs
 from tfbench.sweeps import plan, show_in_mlflow
 
@@ -30,11 +30,13 @@ class PlantedRuns:
     def __init__(self, fates: Callable[[int, str], Any] = lambda batch, strategy: None) -> None:
         self._fates = fates
         self.requests: list[RunRequest] = []
+        self.limits: list[RunLimits] = []
         self.places: list[tuple[str, str]] = []  # where they are tracked, as far as a test notes it
         self.num_tracked = 0
 
     def __call__(self, request: RunRequest, *rest: Any) -> Run:
         self.requests.append(request)
+        self.limits += [one for one in rest if isinstance(one, RunLimits)]
         recipe = request.recipe
         batch, strategy = recipe.training.global_batch_size, recipe.distribution.strategy
         fate = self._fates(batch, strategy)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tfbench.records.observer import Observer
     from tfbench.records.run import RunRequest
     from tfbench.report.run.console import Detail, RunConsole
-    from tfbench.runs.run import Run
+    from tfbench.runs.run import Run, RunLimits
     from tfbench.runs.run_maker import RunMaker
     from tfbench.store.store import Store, TrackingState
 
@@ -52,6 +52,7 @@ class Measuring(NamedTuple):
     overrides: dict[str, Any]
     allows_code: bool
     run_timeout_seconds: float | None
+    memory_limit_bytes: float | None
     store: "Store"
     tracking_uri: str | None
     experiment: str | None
@@ -62,6 +63,19 @@ class Measuring(NamedTuple):
     def as_json(self) -> bool:
         """Whether stdout is kept for one JSON document."""
         return self.output_format == "json"
+
+    @property
+    def limits(self) -> "RunLimits":
+        """Of each run."""
+        from tfbench.runs.run import RunLimits
+
+        memory = None if self.memory_limit_bytes is None else int(self.memory_limit_bytes)
+        return RunLimits(timeout_seconds=self.run_timeout_seconds, memory_bytes=memory)
+
+    @property
+    def plan_limits(self) -> dict[str, Any]:
+        """The same, as the plan of a sweep has them."""
+        return {"run_timeout_seconds": self.limits.timeout_seconds, "memory_limit_bytes": self.limits.memory_bytes}
 
     def read_values(self, direct: Mapping[str, Any]) -> dict[str, Any]:
         """Returns recipe keys and values: of `--set`, and of options that stand for a key, which win over it."""
@@ -129,12 +143,12 @@ class ShownRuns:
         self.as_json = measuring.as_json
         self.detail = detail
         self.maker = measuring.open_maker(before)
-        self._timeout_seconds = measuring.run_timeout_seconds
+        self._limits = measuring.limits
         self._warned: set[str] = set()
 
     def make(self, request: "RunRequest", observer: "Observer | None" = None) -> "Run":
         """Makes a run, shown as a table of epochs and a summary unless another observer is given."""
-        return self.maker.make(request, observer or self.open_console(), self._timeout_seconds)
+        return self.maker.make(request, observer or self.open_console(), self._limits)
 
     def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "Run":
         """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""

@@ -21,7 +21,7 @@ WORKER_PARAMETERS = ("workers", "coordinator", "num_workers", "worker_index")
 _HEADINGS = {
     "Several workers": WORKER_PARAMETERS,
     "Recipe and data": ("backend", "data", "data_dir", "overrides", "allows_code"),
-    "Limits of each run": ("run_timeout_seconds",),
+    "Limits of each run": ("run_timeout_seconds", "memory_limit_bytes"),
     "Store, MLflow and output": (*("store", "tracking_uri", "experiment", "no_mlflow", "output_format"),),
 }
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names}
@@ -48,7 +48,7 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click
         self._allows_zero = allows_zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Reads "90", "10m", "2%"."""
+        """Reads "90", "10m", "4GiB", "2%"."""
         text = str(value).strip()
         unit = next((unit for unit in self._units if text.endswith(unit)), "")
         number = math.nan
@@ -63,6 +63,7 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click
 
 FILE = click.Path(path_type=Path)
 DURATION = Quantity("time", {"s": 1, "m": 60, "h": 3600}, "90s, 10m or 1.5h; a bare number is seconds", 1e9)
+MEMORY = Quantity("size", {"MiB": 2**20, "GiB": 2**30}, "512MiB or 4GiB; a bare number is bytes", 2**60)
 SHARE = Quantity("share", {"%": 0.01}, "2% or 0.02", 0.99)
 SHARE_OR_ZERO = Quantity("share", {"%": 0.01}, "2% or 0.02", 0.99, allows_zero=True)
 
@@ -175,6 +176,13 @@ measuring_options = stack(
         type=DURATION,
         help="End a run that takes longer, such as 5m.",
     ),
+    click.option(
+        "--memory-limit",
+        "memory_limit_bytes",
+        metavar="SIZE",
+        type=MEMORY,
+        help="End a run that takes more memory, such as 4GiB.",
+    ),
     store_option,
     tracking_uri_option,
     click.option("--experiment", metavar="NAME", help="MLflow experiment. [default: tfbench]"),
@@ -184,7 +192,7 @@ measuring_options = stack(
 
 
 def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
-    """Returns what adds the options of every plan of a sweep: its repeats, how long runs take, dry run.
+    """Returns what adds the options of every plan of a sweep: its repeats, how long runs and all of it take, dry run.
 
     Args:
         seconds: Of each run, unless it is told.
@@ -200,6 +208,13 @@ def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
             help="Rounds, of one run each.",
         ),
         click.option("--seconds", metavar="S", type=float, default=seconds, help="Steady time per run."),
+        click.option(
+            "--time-budget",
+            "time_budget_seconds",
+            metavar="TIME",
+            type=DURATION,
+            help="Begin no run that would end later.",
+        ),
         click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and stop."),
     )
 

@@ -46,8 +46,7 @@ def make_plan(
 
     named = [parse_setup(text) for text in setups]
     varied, multiple = read_variations(variations, request, named, refines=refine > 0, step=step)
-    planning["run_timeout_seconds"] = measuring.run_timeout_seconds
-    return plan_sweep(request, named, varied, refine=refine, step=multiple, **planning)
+    return plan_sweep(request, named, varied, refine=refine, step=multiple, **planning, **measuring.plan_limits)
 
 
 def make_sweep(
@@ -68,6 +67,8 @@ def make_sweep(
         is_crossover: Whether the document is of where one setup overtakes the other.
     """
     from tfbench.errors import ExitCode
+    from tfbench.records.sweep import estimate_seconds
+    from tfbench.report.formats import format_time
     from tfbench.report.run.series_console import SweepConsole
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_standing
@@ -86,6 +87,10 @@ def make_sweep(
         console = SweepConsole(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
         made = sweep.make_sweep(planned, maker, console)
     end = made.end
+    if not end.results and not end.was_interrupted and not ray and not measuring.as_json:
+        needed = format_time(estimate_seconds(plan, 1), 3)
+        click.echo(f"Nothing was measured: a run takes about {needed}. Give a longer --time-budget.", err=True)
+        return ExitCode.RUN_FAILED
     if made.view_problem:
         click.echo(f"Warning: the sweep has no view of its own in MLflow: {made.view_problem}", err=True)
     _show_swept(made, maker, measuring, ("--ray", ray) if ray else (), is_crossover=is_crossover)
@@ -93,7 +98,7 @@ def make_sweep(
     if made.plan.refinement:  # a value that is too large is a result, a setup that fails at all of them is none
         outcomes = [{row.entries[setup].outcome for row in made.comparison.rows} for setup in made.comparison.setups]
         has_failed = any(of_setup.isdisjoint(("FINISHED", "MISSING")) for of_setup in outcomes)
-    lacks_runs = end.num_left > 0  # unless it was interrupted, no machine of a cluster has made them
+    lacks_runs = end.num_left > 0 and (bool(ray) or end.num_planned - end.num_left == num_made)
     return exit_code(has_failed=has_failed or lacks_runs, was_interrupted=end.was_interrupted)
 
 
@@ -168,7 +173,8 @@ def _show_swept(
     if taste := taste_lines(plan, text_width()):
         lines += ["", *taste]
     if end.num_left:
-        why = "interrupted" if end.was_interrupted else "no machine has made them"
+        unmade = "no machine has made them" if where else "the time budget is used up"
+        why = "interrupted" if end.was_interrupted else unmade
         lines += ["", f"{end.num_left} of {end.num_planned} runs were not made: {why}."]
         lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}"]
     echo_lines([*lines, "", *look_again_lines(maker, plan.sweep_id)], err=measuring.as_json)

@@ -82,6 +82,6 @@ def scale_command(
         modes=chosen,
         per_replica_batch_size=None if is_strong else training.global_batch_size,
         **planning,
-        run_timeout_seconds=measuring.run_timeout_seconds,
+        **measuring.plan_limits,
     )
     return make_sweep(new_sweep(measuring.store, plan), measuring, dry_run=dry_run)

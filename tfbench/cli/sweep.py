@@ -30,7 +30,7 @@ _QUICK_VALUES = {"dataset.data": "synthetic", "measurement.checks": False}
 # Parameters that plan a sweep.
 _PLANNING = (
     *("recipe", "variations", "setups", "aa", "refine", "step", "num_rounds", "seconds", "full", "quick"),
-    *("backend", "data", "data_dir", "overrides", "run_timeout_seconds"),
+    *("backend", "data", "data_dir", "overrides", "time_budget_seconds", "run_timeout_seconds", "memory_limit_bytes"),
 )
 
 _cluster_options = stack(
@@ -83,7 +83,8 @@ def sweep_command(
         --setup "default cpu:0 backend=jax" --setup "default cpu:0 backend=torch"
     tfbench sweep mnist_mlp --vary 'model.hidden_units=[[100],[1000,1000]]' \\
         --vary training.global_batch_size=32,512
-    tfbench sweep mnist_mlp --vary threads=1,2 --setup "default cpu:0" --repeats 5
+    tfbench sweep mnist_mlp --vary threads=1,2 --setup "default cpu:0" \\
+        --repeats 5 --time-budget 10m
     tfbench sweep mnist_mlp --vary training.global_batch_size=32..4096 --refine 6
     tfbench sweep mnist_mlp --aa
     tfbench sweep --resume @last
@@ -109,8 +110,9 @@ def sweep_command(
     if resume:
         require_absent("--resume goes by the plan that there is", *_PLANNING, "plan_path")
         planned = reopen_sweep(measuring.store, resume, allows_code=measuring.allows_code)
-        if ray and planned.plan.refinement:
-            raise click.UsageError("the sweep has a --refine, which is of one machine: go on with it here.")
+        if ray and (planned.plan.time_budget_seconds is not None or planned.plan.refinement):
+            option = "--refine" if planned.plan.refinement else "--time-budget"
+            raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")
         return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
     if quick:
         recipe, planning["variations"] = recipe or _QUICK_RECIPE, planning["variations"] or (_QUICK_VARIATION,)
@@ -121,7 +123,7 @@ def sweep_command(
     if full:
         require_absent("--full trains to the recipe's epochs", "seconds")
     if ray or plan_path:
-        require_absent("on other machines there is no next value", "refine")
+        require_absent("on other machines there is no end of time and no next value", "time_budget_seconds", "refine")
         if not planning["setups"]:
             raise click.UsageError("Missing option '--setup': what other machines have to compare is not known here.")
     request = measuring.make_request(recipe, steady_seconds=None if full else seconds)

@@ -11,6 +11,7 @@ from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
 from tfbench.recipe.value_types import THREADS
 from tfbench.schema import (
+    ByteCount,
     Count,
     Id,
     MachineName,
@@ -108,6 +109,8 @@ class SweepPlan:
     data_dir: str | None = None
     allows_code: bool = False
     run_timeout_seconds: PositiveNumber | None = None
+    memory_limit_bytes: ByteCount | None = None
+    time_budget_seconds: PositiveNumber | None = None
     per_replica_batch_size: BatchSize | None = None
     refinement: Refinement | None = None
     argv: tuple[str, ...] = ()  # as of `RunRequest`
@@ -159,14 +162,21 @@ def list_planned_runs(plan: SweepPlan) -> list[PlannedRun]:
     """Returns all runs in the order in which they are made.
 
     The setups of a setting follow each other, so that drift of the machine hits them alike, and take turns in being
-    first. All settings come once before any comes again. Values that are added later come behind all others, one after
-    the other, so that no run changes its number.
+    first. All settings come once before any comes again; with a time budget, the most telling ones come first with all
+    of their rounds: those at the ends of each range, then those in the middle, then between them. Values that are added
+    later come behind all others, one after the other, so that no run changes its number.
     """
-    num_settings = len(list_settings(plan))
-    num_first = plan.refinement.num_first if plan.refinement else num_settings
+    settings = list(itertools.product(*(range(len(variation.values)) for variation in plan.variations)))
+    sizes = [plan.refinement.num_first if plan.refinement else len(one.values) for one in plan.variations]
+    levels = [0] * len(settings)
+    if plan.time_budget_seconds is not None:
+        levels = [max(map(_level, places, sizes), default=0) for places in settings]
+    if plan.refinement:  # what was added comes behind all levels of what was not, which are fewer than these
+        levels[sizes[0] :] = range(sizes[0], len(settings))
     planned_runs: list[PlannedRun] = []
-    for settings in (range(num_first), *((added,) for added in range(num_first, num_settings))):
-        for round_number, setting in itertools.product(range(1, plan.num_rounds + 1), settings):
+    for level in sorted(set(levels)):
+        of_level = [index for index, own in enumerate(levels) if own == level]
+        for round_number, setting in itertools.product(range(1, plan.num_rounds + 1), of_level):
             setups = range(len(plan.setups))
             for setup in setups if (round_number + setting) % 2 else reversed(setups):
                 planned_runs.append(PlannedRun(len(planned_runs), setting, setup, round_number))
@@ -243,6 +253,18 @@ def estimate_seconds(plan: SweepPlan, num_runs: int, *, run_seconds: float | Non
     measured = plan.tables.get("measurement", {}).get("seconds") or 0.0
     seconds = run_seconds if run_seconds is not None else _START_SECONDS + measured
     return num_runs * seconds
+
+
+def _level(place: int, size: int) -> int:
+    """Returns how often a range must be halved until this place is an end of a part: 0 for both of its ends."""
+    low, high, level = 0, size - 1, 0
+    while low < place < high:
+        middle = (low + high) // 2
+        level += 1
+        if place == middle:
+            return level
+        low, high = (low, middle) if place < middle else (middle, high)
+    return level
 
 
 def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:

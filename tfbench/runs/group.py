@@ -65,6 +65,11 @@ class Group:
         """From before the first worker's start until now."""
         return self._first.age_seconds
 
+    @property
+    def memory_bytes(self) -> int:
+        """What of all workers is in memory."""
+        return sum(each.worker.memory_bytes for each in self._watched)
+
     def wait(self, seconds: float) -> None:
         """Sleeps; shorter if the first worker ends."""
         if self._first.returncode is None:

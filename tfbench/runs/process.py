@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+import psutil
+
 from tfbench.machine import children
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.records import events
@@ -98,6 +100,14 @@ class Worker:
     def age_seconds(self) -> float:
         """From before its start until now."""
         return (time.perf_counter_ns() - self._launched_ns) * 1e-9
+
+    @property
+    def memory_bytes(self) -> int:
+        """What of it is in memory; 0 once it has ended."""
+        try:
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
 
     def wait(self, seconds: float) -> None:
         """Sleeps until it ends, `seconds` at most."""

@@ -1,4 +1,4 @@
-"""A run: what came of it; the runs of a store, one as a whole and all as plain rows."""
+"""A run: what it may take and what came of it; the runs of a store, one as a whole and all as plain rows."""
 
 import dataclasses
 from pathlib import Path
@@ -14,6 +14,17 @@ from tfbench.runs.run_status import deduce_exit
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RunLimits:
+    """What the measuring process may take before it is ended; None: as much as it needs."""
+
+    timeout_seconds: float | None = None  # from its start on
+    memory_bytes: int | None = None  # resident
+
+
+NO_LIMITS = RunLimits()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
-from tfbench.runs.run import Run
+from tfbench.runs.run import NO_LIMITS, Run, RunLimits
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store, TrackingState
 from tfbench.tracking.address import find_named, require_address
 from tfbench.tracking.tracker import Tracker
@@ -33,14 +33,14 @@ class RunMaker:
         """The address that runs go to; None: into the store's own database."""
         return server_of(self.state, self.store)
 
-    def make(self, request: RunRequest, observer: Observer, timeout_seconds: float | None = None) -> Run:
+    def make(self, request: RunRequest, observer: Observer, limits: RunLimits = NO_LIMITS) -> Run:
         """Makes a run, and closes the observer however it ends.
 
         Raises:
             TfbenchError: The run was rejected, or stopped before it was ready: nothing is in the store.
         """
         try:
-            return session.execute_run(request, self.state, self.store, self.tracker, observer, timeout_seconds)
+            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits)
         finally:
             observer.close()
 

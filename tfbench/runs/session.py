@@ -22,7 +22,7 @@ from tfbench.runs.group import Group
 from tfbench.runs.launch import Settings, prepare, start
 from tfbench.runs.process import STOP_SECONDS, Worker
 from tfbench.runs.progress import RunProgress
-from tfbench.runs.run import Run
+from tfbench.runs.run import NO_LIMITS, Run, RunLimits
 from tfbench.runs.run_status import INTERRUPTED, StopSignals, describe_exit
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import held
@@ -42,7 +42,7 @@ def execute_run(
     store: Store,
     tracker: Tracker | None,
     observer: Observer,
-    timeout_seconds: float | None = None,
+    limits: RunLimits = NO_LIMITS,
 ) -> Run:
     """Measures a run in a process of its own, or several, and follows it to the store.
 
@@ -56,7 +56,7 @@ def execute_run(
         tracker: Brought up to date as epochs come in; if it fails, the run goes on, for `tfbench recover` to make good.
             None: the run is in the store alone, until then.
         observer: Told what happens.
-        timeout_seconds: A run that takes longer is stopped, and stored as KILLED with the reason.
+        limits: A run that goes beyond them is stopped, and stored as KILLED with the reason.
 
     Raises:
         TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and nothing is left in
@@ -65,7 +65,7 @@ def execute_run(
     request, settings = prepare(request)
     with StopSignals() as stop, _opened_journal(request, state, store) as journal:
         with _start_worker(request, settings, journal.path, store) as worker:
-            run = _Run(request, tracker, observer, worker, stop, timeout_seconds)
+            run = _Run(request, tracker, observer, worker, stop, limits)
             rejection = run.follow()
             if rejection is None:
                 is_own = state.tracking_uri == store.tracking_uri
@@ -114,7 +114,7 @@ class _Run:
         observer: Observer,
         worker: Worker | Group,
         stop: StopSignals,
-        timeout_seconds: float | None,
+        limits: RunLimits,
     ) -> None:
         self._tracker = tracker
         self._observer = observer
@@ -122,8 +122,8 @@ class _Run:
         self._update: Future[Any] = tracker.begin("prepare") if tracker else Future()
         self._worker = worker
         self._stop = stop
-        self._timeout_seconds = timeout_seconds
-        self._timed_out = ""  # that it did, in words
+        self._limits = limits
+        self._exceeded = ""  # what of the limits, in words
         self._has_begun = False
         self._replay = Replay()
         self._replay.apply({"kind": "request", "time": request.created, **request_fields(request)})
@@ -140,12 +140,9 @@ class _Run:
             if rejection or returncode is not None:
                 return rejection or self._interruption()
             self._note_tracking()
-            if self._timeout_seconds is not None and self._worker.age_seconds > self._timeout_seconds:
-                self._timed_out = (
-                    f"timed out: it took longer than the {self._timeout_seconds:g} s that --run-timeout allows"
-                )
+            self._exceeded = self._exceeded or self._find_exceeded()
             fault = self._worker.fault
-            cause = self._stop.received.name if self._stop.received else self._timed_out or (fault and fault.reason)
+            cause = self._stop.received.name if self._stop.received else self._exceeded or (fault and fault.reason)
             if cause and asked_to_stop_at is None:
                 self._observer.stage(f"stopping ({cause})")
                 self._worker.terminate()
@@ -157,7 +154,7 @@ class _Run:
     def conclude(self, journal: Journal, store: Store, patience_seconds: float) -> Run:
         """Records how the run ended, and brings the store up to date with all of it; the tracker as `_await` says."""
         result = self._replay.result()
-        stopped_by = f"{INTERRUPTED} {self._stop.received.name}" if self._stop.received else self._timed_out
+        stopped_by = f"{INTERRUPTED} {self._stop.received.name}" if self._stop.received else self._exceeded
         end = (None if stopped_by else self._worker.fault) or describe_exit(
             result, self._worker.returncode or 0, stopped_by=stopped_by, stderr_tail=self._worker.stderr_tail()
         )
@@ -195,6 +192,18 @@ class _Run:
             journal=journal.path,
             was_interrupted=self._stop.received is not None,
         )
+
+    def _find_exceeded(self) -> str:
+        """Says which limit the measuring process has gone beyond, and how to raise it; "" if none."""
+        limits = self._limits
+        if limits.timeout_seconds is not None and self._worker.age_seconds > limits.timeout_seconds:
+            return f"timed out: it took longer than the {limits.timeout_seconds:g} s that --run-timeout allows"
+        if limits.memory_bytes is not None and (used := self._worker.memory_bytes) > limits.memory_bytes:
+            return (
+                f"out of memory: it took {used / 2**20:,.0f} MiB, more than the {limits.memory_bytes / 2**20:,.0f} MiB "
+                "that --memory-limit allows"
+            )
+        return ""
 
     def _read(self) -> list[Record]:
         try:

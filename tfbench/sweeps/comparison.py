@@ -58,7 +58,7 @@ class SweepEnd:
     """How a sweep ended."""
 
     num_planned: int
-    num_left: int  # not tried, since it was stopped
+    num_left: int  # not tried, for want of time or since it was stopped
     was_interrupted: bool
     results: dict[int, PlannedRunResult]
 

@@ -88,7 +88,7 @@ def new_plan(
         setups: Each is taken once; the first is the baseline. None sets what is varied. In the plan each says its
             backend, unless that and the recipe's are TensorFlow: others may stand beside it later.
         variations: What is varied.
-        fields: Others of the plan: its rounds, timeout, batch size of a replica, refinement.
+        fields: Others of the plan: its rounds, limits, time budget, batch size of a replica, refinement.
 
     Raises:
         RecipeError: A setup sets what is varied.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import statistics
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from tfbench.records.sweep import (
     resolve_recipe,
 )
 from tfbench.runs.requests import new_request
-from tfbench.runs.run import Run
+from tfbench.runs.run import Run, RunLimits
 from tfbench.runs.run_maker import RunMaker
 from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.store import Store, TrackingState
@@ -161,7 +162,8 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
     """Makes the runs of a sweep that it does not have yet.
 
     A run that fails, is killed for memory or time, or is rejected is a result like any other; its configuration is not
-    tried again in later rounds. The sweep ends early when a signal asks for it.
+    tried again in later rounds. The sweep ends early when a signal asks for it, or when the next run would go beyond
+    the time budget, which counts from this call on.
 
     Args:
         log: The sweep's open record.
@@ -172,7 +174,8 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
     Raises:
         DatasetError: There is no data for the first run, so that none would have any.
     """
-    plan = log.plan
+    plan, start = log.plan, time.monotonic()
+    limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
     varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
     planned_runs = list_planned_runs(plan) if of is None else of
     planned = PlannedRun(0, 0, 0, 0)  # the one under way
@@ -194,14 +197,15 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 observer.extend(log.plan)
                 planned_runs = list_planned_runs(log.plan)
                 left = find_left()
-            if not left:
+            seconds = estimate_seconds(plan, 1, run_seconds=_typical_seconds(known.values()))
+            is_late = plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds
+            if not left or is_late:
                 return None
             planned = left[0]
             if earlier := _find_failure(planned, list_planned_runs(log.plan), known):
                 end(PlannedRunResult(number=planned.number, outcome="SKIPPED", reason=earlier))
                 continue
-            seconds = estimate_seconds(plan, len(left), run_seconds=_typical_seconds(known.values()))
-            observer.begin(planned, len(planned_runs) - len(left), seconds)
+            observer.begin(planned, len(planned_runs) - len(left), seconds * len(left))
             request = planned_request(log.plan, planned)
             log.begin(request.run_id)
             return request, ""
@@ -224,7 +228,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
         return isinstance(error, DatasetError) and is_first and not varies_data
 
     def execute(request: RunRequest, label: str) -> Run:
-        return maker.make(request, observer, plan.run_timeout_seconds)
+        return maker.make(request, observer, limits)
 
     try:
         runs = make_runs(next_run, execute, tell=tell, ends_all=ends_all)

@@ -100,7 +100,7 @@ def test_a_cluster_that_is_not_there_leaves_no_sweep(
     assert list_sweeps(Store(Path("mlruns"))) == []
 
 
-def test_a_sweep_that_is_refined_goes_on_where_it_was_begun(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+def test_a_sweep_with_a_time_budget_goes_on_where_it_was_begun(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
     fake()
-    assert tfbench(*SWEEP, "--refine", "1", "--no-mlflow").exit_code == 0
+    assert tfbench(*SWEEP, "--time-budget", "5m", "--no-mlflow").exit_code == 0
     assert tfbench("sweep", "--resume", "@last", "--ray", "auto").exit_code == 2

@@ -15,7 +15,7 @@ from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.report.run.console import RunConsole
 from tfbench.runs import requests, session
-from tfbench.runs.run import Run
+from tfbench.runs.run import Run, RunLimits
 
 Cli = Callable[..., Any]
 TRACKED = TrackedRun(tracking_uri="sqlite:////mlruns/mlflow.db", experiment_id="1", run_id="m1")
@@ -26,7 +26,7 @@ class Profiles:
 
     def __init__(self) -> None:
         self.requests: list[RunRequest] = []
-        self.timeouts: list[float | None] = []
+        self.limits: list[RunLimits] = []
         self.rejections: dict[str, TfbenchError] = {}  # by kind
         self.killed: set[str] = set()
         self.clock = SimpleNamespace(now=1e9, time=lambda: self.clock.now)
@@ -37,10 +37,10 @@ class Profiles:
         return [request.profile.kind for request in self.requests if request.profile]
 
     def execute(
-        self, request: RunRequest, state: Any, store: Any, tracker: Any, console: RunConsole, timeout: float | None
+        self, request: RunRequest, state: Any, store: Any, tracker: Any, console: RunConsole, limits: RunLimits, *_: Any
     ) -> Run:
         self.requests.append(request)
-        self.timeouts.append(timeout)
+        self.limits.append(limits)
         kind = self.kinds[-1]
         if kind in self.rejections:
             raise self.rejections[kind]
@@ -83,12 +83,12 @@ def test_each_thing_that_is_asked_for_gets_a_process_of_its_own(tfbench: Cli, pr
 
 def test_options_reach_the_measuring_process(tfbench: Cli, profiles: Profiles) -> None:
     arguments = ("--seconds", "1.5m", "--global-batch-size", "8", "--devices", "cpu:0", "--strategy", "one_device")
-    assert profile(tfbench, *arguments, "--run-timeout", "1.5h").exit_code == 0
+    assert profile(tfbench, *arguments, "--run-timeout", "1.5h", "--memory-limit", "512MiB").exit_code == 0
     (request,) = profiles.requests
     assert request.profile == ProfileRequest(kind="step", seconds=90.0)
     assert request.name == "mnist_mlp-1000x1000-b8-one_device-cpu:0-profile"
     assert request.recipe.training.global_batch_size == 8
-    assert profiles.timeouts == [5400.0]
+    assert profiles.limits == [RunLimits(timeout_seconds=5400.0, memory_bytes=2**29)]
     profile(tfbench)
     assert [request.profile for request in profiles.requests[1:]] == [ProfileRequest(kind="step", seconds=20.0)]
 

@@ -81,7 +81,7 @@ def test_a_dry_run_tells_the_plan_and_makes_nothing(
 ) -> None:
     runs = fake()
     monkeypatch.setattr(devices, "count_gpus", lambda *backend: 0)
-    done = tfbench(*SCALE, "--replicas", "1,2", "--modes", "data,workers", "--dry-run")
+    done = tfbench(*SCALE, "--replicas", "1,2", "--modes", "data,workers", "--dry-run", "--time-budget", "2m")
     assert (done.exit_code, done.stderr) == (0, "")  # without a GPU, logical CPUs; a worker is a process
     assert "setup       mirrored cpu:0,cpu:1\n  setup       multi_worker cpu:0 num_workers=2\n" in done.stdout
     assert "3 setups x 3 rounds = 9 runs" in done.stdout

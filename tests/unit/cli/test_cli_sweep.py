@@ -44,6 +44,19 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: C
     assert "Verdict" in lines
 
 
+def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
+    tfbench: Cli, fake: Callable[..., PlantedRuns]
+) -> None:
+    runs = fake()
+    budget = (*SWEEP, "--time-budget", "1s")
+    done = tfbench(*budget)
+    assert (done.exit_code, len(runs.requests), len(done.stderr.splitlines())) == (1, 0, 1)
+    assert "Verdict" not in done.stdout
+    assert tfbench("sweep", "--resume", "@last").exit_code == 1
+    done = tfbench(*budget, "--format", "json")
+    assert (done.exit_code, json.loads(done.stdout)["num_left"]) == (1, 12)
+
+
 def test_quick_needs_nothing_and_says_what_it_is(
     tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
 ) -> None:

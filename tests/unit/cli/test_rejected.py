@@ -88,7 +88,7 @@ REJECTED = {
     "sweep --resume @last --store empty": "sweep '@last': not in store empty.",
     "sweep mine.toml --vary training.global_batch_size=32,70000": "must be at most 60000, the training samples",
     "sweep mine.toml --setup default --plan x --ray auto": "--ray and --plan: each is another way",
-    "sweep mine.toml --setup default --plan x --refine 5": "leave --refine out",
+    "sweep mine.toml --setup default --plan x --time-budget 5m": "leave --time-budget out",
     "sweep mine.toml --setup default --plan there.toml": "there.toml: is there already.",
     "sweep mine.toml --plan x": "Missing option '--setup'",
     "sweep --task 0": "--task makes a task of a plan",

@@ -2,6 +2,7 @@ import dataclasses
 import errno
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from tfbench.store.sweep_log import (
     read_sweep,
     reopened_log,
 )
+from tfbench.sweeps import sweep
 from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.comparison import SweepEnd
 from tfbench.sweeps.plan import check_configurations
@@ -111,6 +113,17 @@ def test_a_signal_ends_the_sweep_and_what_finished_before_it_is_kept(
 ) -> None:
     end, runs = make_sweep(store, *fates)
     assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 7, num_made)
+
+
+def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 20_000, 20))
+    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))  # of no other thread
+    end, runs = make_sweep(store, 100.0, time_budget_seconds=100.0)
+    # 20 s pass with each run: five of them, and nothing is left.
+    assert 0 < len(runs.requests) < 8
+    assert (end.num_left, end.was_interrupted) == (8 - len(runs.requests), False)
 
 
 def test_two_processes_cannot_go_on_with_one_sweep(store: Store) -> None:

@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from typing import Any
 
@@ -34,9 +35,13 @@ def test_every_point_comes_once_a_round_and_its_setups_take_turns_at_being_first
     assert [planned.number for planned in planned_runs] == list(range(8))
 
 
-def test_values_that_are_added_come_last_with_all_their_rounds() -> None:
-    plan = build_plan(setups=TWO_SETUPS[:1], refinement=Refinement(num_first=2, most=2))
-    assert [planned.setting for planned in list_planned_runs(add_values(plan, [33, 65]))] == [0, 1, 0, 1, 2, 2, 3, 3]
+def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_rounds() -> None:
+    batches = Variation(key="training.global_batch_size", values=(8, 16, 32, 64, 128))
+    plan = build_plan(variations=(batches,), setups=TWO_SETUPS[:1], time_budget_seconds=60.0)
+    order = [0, 4, 0, 4, 2, 2, 1, 3, 1, 3]
+    assert [planned.setting for planned in list_planned_runs(plan)] == order
+    refined = dataclasses.replace(plan, refinement=Refinement(num_first=5, most=2))
+    assert [planned.setting for planned in list_planned_runs(add_values(refined, [33, 65]))] == [*order, 5, 5, 6, 6]
 
 
 def test_a_point_is_the_recipe_with_its_values_and_those_of_its_setup() -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfbench.analysis.comparison.brief import name_setups
@@ -23,7 +23,7 @@ from tfbench.records.sweep import (
 from tfbench.report.comparison.comparison import comparison_sections, comparison_table
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.document import to_plain
-from tfbench.report.formats import format_guess, wrap
+from tfbench.report.formats import format_clock, format_guess, wrap
 from tfbench.report.table import Section, facts, text, warnings_section
 from tfbench.wording import command_line, count
 
@@ -55,7 +55,7 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
         *(("setup", setup.label) for setup in plan.setups),
         ("runs", f"{' x '.join(factors)} = {count(total, 'run')}{left}"),
         ("time", f"about {format_guess(estimate_seconds(plan, num_left))}"),
-        ("limits", f"{plan.run_timeout_seconds:g} s per run" if plan.run_timeout_seconds else ""),
+        ("limits", "; ".join(_list_limits(plan))),
     ]
     is_alone = len(plan.setups) == 1 and num_left == total
     sections = [Section(f"Sweep {plan.sweep_id} of {plan.recipe_name}", tables=(facts(pairs),))]
@@ -70,6 +70,15 @@ def _describe_batch(plan: SweepPlan) -> str:
     if scaling:
         return f"{count(plan.tables['training']['global_batch_size'], 'sample')} per step in total (strong scaling)"
     return ""
+
+
+def _list_limits(plan: SweepPlan) -> Iterator[str]:
+    if plan.time_budget_seconds is not None:
+        yield f"{format_clock(plan.time_budget_seconds)} in all, the ends of each range first"
+    if plan.run_timeout_seconds is not None:
+        yield f"{plan.run_timeout_seconds:g} s per run"
+    if plan.memory_limit_bytes is not None:
+        yield f"{plan.memory_limit_bytes / 2**20:,.0f} MiB per run"
 
 
 def taste_lines(plan: SweepPlan, width: int) -> list[str]:
