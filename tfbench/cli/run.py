@@ -35,7 +35,7 @@ _worker_options = stack(
         type=_COUNT,
         envvar="TFBENCH_NUM_WORKERS",
         show_envvar=True,
-        help="On several machines: how many there are. Slurm, MPI and TF_CONFIG say it themselves.",
+        help="On several machines: how many there are. Slurm, MPI and torchrun say it themselves.",
     ),
     click.option(
         "--worker-index",

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tfbench.analysis.comparison.equality import BUILT, find_unequal
-from tfbench.analysis.comparison.intervals import Interval, RepeatsSummary, find_spreads, log_interval
+from tfbench.analysis.comparison.intervals import RepeatsSummary, find_spreads, log_interval
 from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TfbenchError
 from tfbench.recipe.sections import MAX_SEED
 from tfbench.records.run import RunRequest
@@ -151,7 +151,9 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repea
         _require_alike(done)
         if _is_enough(done, plan):
             return None
-        return _nth_request(request, group, len(done) + 1, varies_seed=plan.varies_seed), _label(len(done) + 1, plan)
+        number = len(done) + 1
+        total = plan.num if number <= plan.num else f"{plan.max_num} at most"
+        return _nth_request(request, group, number, varies_seed=plan.varies_seed), f"repeat {number} of {total}"
 
     series = make_runs(next_run, execute)
     return Repeats(summary=_summarize(group, plan, series), series=series)
@@ -188,21 +190,10 @@ def _is_enough(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
 
 
 def _is_precise(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
-    interval = _speed_interval(done)
-    return (
-        plan.precision is not None
-        and interval is not None
-        and interval.num >= plan.num
-        and interval.relative_half_width < plan.precision
-    )
-
-
-def _speed_interval(done: Sequence[SeriesRun]) -> Interval | None:
-    return log_interval([speed for run in done if (speed := run.samples_per_second)])
-
-
-def _label(number: int, plan: RepeatPlan) -> str:
-    return f"repeat {number} of {plan.num if number <= plan.num else f'{plan.max_num} at most'}"
+    interval = log_interval([speed for run in done if (speed := run.samples_per_second)])
+    if plan.precision is None or interval is None or interval.num < plan.num:
+        return False
+    return interval.relative_half_width < plan.precision
 
 
 def _summarize(group: str, plan: RepeatPlan, series: Series) -> RepeatsSummary:
