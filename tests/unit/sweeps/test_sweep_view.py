@@ -64,12 +64,7 @@ def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> No
     shown = find_shown_sweep(store, *read_sweep(store, "abc"), tracker.at)
     assert tracker.addresses == [("http://bench:5000", "other")]
     assert len(tracker.figures.curves) == 2
-    assert shown == ShownSweep(
-        tracking_uri="http://bench:5000",
-        experiment="other",
-        experiment_id="7",
-        num_missing=3,
-    )
+    assert shown == ShownSweep("http://bench:5000", "7", 3)
 
 
 def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> None:
@@ -124,7 +119,8 @@ def test_why_a_view_cannot_be_written_is_said(store: Store) -> None:
         def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
             raise TrackingError("MLflow at http://bench: no answer.")
 
-    assert try_to_show(store, *read_sweep(store, "abc"), Down()) == "MLflow at http://bench: no answer."
+    plan, results = read_sweep(store, "abc")
+    assert try_to_show(plan, compare_sweep(store, plan, results), Down()) == "MLflow at http://bench: no answer."
 
 
 @pytest.mark.usefixtures("store")
@@ -144,4 +140,4 @@ def test_a_run_of_a_sweep_that_cannot_be_read_is_named_in_its_place(store: Store
     outcomes = {entry.outcome for row in comparison.rows for entry in row.entries.values()}
     assert "UNREADABLE" in outcomes
     assert len(comparison.runs) == 6
-    show_sweep(store, plan, results, Tracker(*store.run_ids()))
+    show_sweep(plan, comparison, Tracker(*store.run_ids()))
