@@ -209,7 +209,8 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
             end(result)
         elif not run.outcome.was_interrupted or run.is_finished:  # half a run is made again when the sweep goes on
             made = run.outcome
-            end(dataclasses.replace(result, outcome=made.status, run_id=made.run_id, reason=made.reason), made.summary)
+            status = "FAILED" if made.result.status == "RUNNING" else made.result.status
+            end(dataclasses.replace(result, outcome=status, run_id=made.run_id, reason=made.reason), made.summary)
 
     def ends_all(error: TfbenchError, done: Sequence[SeriesRun]) -> bool:
         return isinstance(error, DatasetError) and not any(result.run_id for result in log.results.values())
