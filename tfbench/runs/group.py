@@ -115,7 +115,7 @@ class Group:
             if each.worker is self._first:
                 self._unread += records
             else:
-                self._unread += [_named(record, each.name) for record in records if _is_rejection(record)]
+                self._unread += [_named(record, each.name) for record in records if record["kind"] == "rejected"]
         for each in self._watched:
             each.look()
         if self._may_begin and not self._has_begun and all(each.is_ready for each in self._watched):
@@ -191,10 +191,6 @@ class _Watched:
                 "same command for each worker, and let no firewall be between them"
             )
         return ""
-
-
-def _is_rejection(record: Record) -> bool:
-    return events.class_of(record) is events.Rejected
 
 
 def _named(record: Record, name: str) -> Record:

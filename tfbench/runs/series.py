@@ -9,7 +9,7 @@ from tfbench.analysis.comparison.intervals import RepeatsSummary, find_spreads, 
 from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TfbenchError
 from tfbench.recipe.sections import MAX_SEED
 from tfbench.records.run import RunRequest
-from tfbench.runs.requests import new_id, series_request
+from tfbench.runs.requests import new_id, series_request, with_training
 from tfbench.runs.run import Run
 from tfbench.runs.run_status import StopSignals
 
@@ -153,23 +153,13 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repea
             return None
         number = len(done) + 1
         total = plan.num if number <= plan.num else f"{plan.max_num} at most"
-        return _nth_request(request, group, number, varies_seed=plan.varies_seed), f"repeat {number} of {total}"
+        varies = plan.varies_seed and number > 1
+        seeded = with_training(request, seed=request.recipe.training.seed + number - 1) if varies else request
+        tags = {"tfbench.group": group, "tfbench.repeat": str(number)}
+        return series_request(seeded, suffix=f"r{number}", tags=tags), f"repeat {number} of {total}"
 
     series = make_runs(next_run, execute)
     return Repeats(summary=_summarize(group, plan, series), series=series)
-
-
-def _nth_request(request: RunRequest, group: str, number: int, *, varies_seed: bool) -> RunRequest:
-    tags = {"tfbench.group": group, "tfbench.repeat": str(number)}
-    if varies_seed and number > 1:
-        recipe = request.recipe
-        training = dataclasses.replace(recipe.training, seed=recipe.training.seed + number - 1)
-        request = dataclasses.replace(
-            request,
-            recipe=dataclasses.replace(recipe, training=training),
-            overrides=tuple(dict.fromkeys((*request.overrides, "training.seed"))),
-        )
-    return series_request(request, suffix=f"r{number}", tags=tags)
 
 
 def _require_alike(done: Sequence[SeriesRun]) -> None:

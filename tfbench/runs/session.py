@@ -226,7 +226,6 @@ class _Run:
                 case events.Rejected():
                     return _rejection(event)
                 case events.StageBegun():
-                    self._progress.begin_stage(event.time)
                     self._observer.stage(event.name)
                 case events.Ready() if self._stop.received is None:  # else it was asked to end before
                     for text in find_early_warnings(self._replay.result()):
@@ -240,8 +239,6 @@ class _Run:
                 case events.SpansMeasured():
                     epoch, _, last_step, _ = event.spans[-1]
                     self._progress.advance(self._observer, epoch, last_step, time_=event.time)
-                case events.RoundProfiled():
-                    self._progress.advance_profile(self._observer, time_=event.time)
                 case events.EpochEnded():
                     has_new_epochs = True
                     self._observer.epoch(event.epoch)
