@@ -19,6 +19,7 @@ and what a user can mend is raised as a `tfbench.errors.TfbenchError`. A run tha
 Of variables, MLFLOW_TRACKING_URI and TFBENCH_DATA_DIR count as they do for the command line.
 """
 
+import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -234,7 +235,7 @@ def compare(
         raise UnknownNameError(
             f"--baseline '{baseline}': no such setup.{near} There are: {', '.join(comparison.setups)}."
         )
-    return ComparedRuns.of(comparison, plan, machines or {})
+    return ComparedRuns(comparison=dataclasses.replace(comparison, machine_settings=machines or {}), plan=plan)
 
 
 def load_runs(store: Folder = DEFAULT_STORE, *, recipe: str | None = None) -> list[dict[str, Any]]:

@@ -151,7 +151,6 @@ def _show_swept(
     import dataclasses
 
     from tfbench.analysis.comparison.crossover import find_crossover
-    from tfbench.analysis.comparison.verdict import find_verdict
     from tfbench.report.comparison.sweep import crossover_document, crossover_lines, result_lines, taste_lines
     from tfbench.sweeps.comparison import ComparedRuns
 
@@ -168,12 +167,13 @@ def _show_swept(
     if taste := taste_lines(plan, text_width()):
         lines += ["", *taste]
     if end.num_left:
-        why = "interrupted" if end.was_interrupted else end.why_left
+        unmade = "no machine has made them" if where else "the time budget is used up"
+        why = "interrupted" if end.was_interrupted else unmade
         lines += ["", f"{end.num_left} of {end.num_planned} runs were not made: {why}."]
         lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}"]
     echo_lines([*lines, "", *look_again_lines(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
-        made = dataclasses.replace(made, comparison=comparison, verdict=find_verdict(comparison))
+        made = dataclasses.replace(made, comparison=comparison)
         document = made.document()
         if crossover and is_crossover:
             is_complete = not end.num_left and not end.was_interrupted

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 _of_machines = functools.partial(click.option, show_envvar=True)
 _worker_options = stack(
     click.option("--workers", type=count(1, 4096), help="Start N workers on this machine."),
-    _of_machines("--coordinator", metavar="HOST:PORT", envvar="TFBENCH_COORDINATOR", help="Where worker 0 is."),
+    _of_machines(
+        "--coordinator",
+        metavar="HOST:PORT",
+        envvar="TFBENCH_COORDINATOR",
+        help="Where worker 0 is; on TensorFlow each one, separated by commas.",
+    ),
     _of_machines("--num-workers", type=count(1, 4096), envvar="TFBENCH_NUM_WORKERS", help="Workers on all machines."),
     _of_machines("--worker-index", type=count(0, 4095), envvar="TFBENCH_WORKER_INDEX", help="Of this one, from 0."),
 )

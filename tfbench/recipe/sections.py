@@ -157,7 +157,7 @@ class DistributionConfig:
     """`cpu`, `cpu:N`, `gpu` or `gpu:N`, of each worker. None named: every GPU for strategies over several devices, else
     the first; without GPUs the CPU."""
     num_workers: Annotated[Count, pydantic.Field(le=4096)] | None = None
-    """Processes under "multi_worker"; not set: as many as the launcher (Slurm, MPI, `TF_CONFIG`) started."""
+    """Processes under "multi_worker"; not set: as many as the launcher (Slurm, MPI, torchrun) started."""
     mesh: dict[MeshAxis, Annotated[Count, pydantic.Field(le=4096)]] = dataclasses.field(default_factory=dict)
     """Of "model" and "hybrid": number of devices along each axis, `{ data = 2, model = 2 }`. Batches are split along
     "data". Not set: all along "model" for "model", and along "data" for "hybrid", which splits weights there, too."""

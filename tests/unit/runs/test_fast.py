@@ -133,12 +133,6 @@ def test_what_is_tried(request_: RunRequest, runs: Trials, tried: list[tuple[boo
     assert runs.tried == tried
 
 
-def test_what_is_fastest_on_the_host_is_taken() -> None:
-    runs = Trials(32_000.0, OFF_DEVICE, OFF_DEVICE, 40_000.0)
-    training = find_fastest(build(), runs).recipe.training
-    assert (training.data_on_device, training.compiler) == (False, "xla")
-
-
 @pytest.mark.parametrize("fates", [(32_000.0, 30_000.0, DeviceError("no XLA")), (32_000.0, OFF_DEVICE)])
 def test_where_nothing_is_faster_the_recipe_stays_as_it_is(fates: tuple[Fate, ...]) -> None:
     request = build()
