@@ -241,7 +241,7 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
         assert [tags["mlflow.runColor"] for tags in members] == [color, "#123456" if place else color]
     before = count_rows(store)
     new_tracker(store, "mine").show_sweep(plan, figures)
-    finish(store, results[0])
+    finish(store, results[0], new_tracker(store, "mine"))
     assert count_rows(store) == before
 
 

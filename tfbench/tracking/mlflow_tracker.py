@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,10 +44,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Experiment, Run
 
-OnAsk = Callable[[float | None], object]
-_BYTES_PER_SECOND = 2**20  # of files, on a slow line
-_SECONDS_PER_RUN = 1.0  # of a sweep, each of which takes a call
-
 
 @dataclasses.dataclass(kw_only=True, slots=True)
 class _Progress:
@@ -67,20 +63,17 @@ class MlflowTracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where it is noted which MLflow run stands for which run.
-        on_ask: Called when the server is about to be asked, with the seconds that its answers may take beyond its
-            patience; with None when plots are about to be drawn, which is no waiting for it.
 
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
     """
 
-    def __init__(self, tracking_uri: str, experiment: str, store: Store, on_ask: OnAsk = lambda more: None) -> None:
+    def __init__(self, tracking_uri: str, experiment: str, store: Store) -> None:
         require_address(tracking_uri)
         self._database = database_of(tracking_uri)
         self._uri = f"sqlite:///{self._database}" if self._database else tracking_uri
         self._experiment = experiment
         self._store = store
-        self._on_ask = on_ask
         self._recover = describe_recovery(tracking_uri, store)
         self._client: MlflowClient | None = None
         self._experiment_id: str | None = None
@@ -119,7 +112,6 @@ class MlflowTracker:
         try:
             size = path.stat().st_size
             tracked = self.update(result, summary)
-            self._on_ask(None)
             with work_folder(path) as folder:
                 write_files(result, summary, path, Path(folder), tracked)
                 self.finish(result, Path(folder))
@@ -137,10 +129,9 @@ class MlflowTracker:
 
     def finish(self, result: RunResult, files: Path) -> None:
         """Ends the MLflow run that was brought up to `result`, which is over, and adds all files of a folder to it."""
-        size = sum(path.stat().st_size for path in files.rglob("*") if path.is_file())
         run_id = result.request.run_id
         progress = self._progress[run_id]
-        with self._asking(more=size / _BYTES_PER_SECOND):
+        with self._asking():
             if progress.is_deleted:
                 return
             if not self._database:  # at which a call that was given up may have made a second run since
@@ -156,8 +147,7 @@ class MlflowTracker:
         Nothing is written where no run of it is.
         """
         again = self._store.command("ui", "--sweep", plan.sweep_id)
-        num_runs = sum(len(curve.run_ids) for curve in figures.curves)
-        with self._asking(f"Nothing measured is lost; `{again}` tries again.", num_runs * _SECONDS_PER_RUN):
+        with self._asking(f"Nothing measured is lost; `{again}` tries again."):
             is_there = not self._database or self._database.exists()
             experiment = self._find_experiment() if is_there else None
             if experiment is None:
@@ -173,7 +163,7 @@ class MlflowTracker:
             if self._database:
                 if not self._database.exists():
                     make_database(self._database)
-                database.check(self._database)
+                database.experiment_ids(self._database)  # of a damaged file, MLflow would try again for minutes
                 if self._database == self._store.database.absolute():
                     database.relocate(self._database, self._store.artifacts)
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
@@ -201,7 +191,7 @@ class MlflowTracker:
     def _attach(self, result: RunResult) -> _Progress:
         """Finds the MLflow run that stands for a result, or creates it."""
         run_id = result.request.run_id
-        run = self._find(run_id) or self._create(result)
+        run = self._find_or_create(result)
         uri, experiment_id = without_secrets(self._uri), run.info.experiment_id
         tracked = TrackedRun(tracking_uri=uri, experiment_id=experiment_id, run_id=run.info.run_id)
         self._progress[run_id] = _Progress(
@@ -216,28 +206,11 @@ class MlflowTracker:
             self._store.write_state(run_id, new)
         return self._progress[run_id]
 
-    def _find(self, run_id: str) -> "Run | None":
-        from mlflow.exceptions import MlflowException
-
-        client = self._connected()
-        state = self._store.read_state(run_id)
-        if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
-            try:
-                run = client.get_run(state.run.run_id)
-            except MlflowException as error:
-                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                    raise
-            else:
-                # A database that was made anew may give an old id to another run.
-                if run.data.tags.get(RUN_TAG) == run_id:
-                    return run
-        return search_run(client, self._resolve_experiment(), run_id)
-
-    def _create(self, result: RunResult) -> "Run":
+    def _find_or_create(self, result: RunResult) -> "Run":
         client, experiment_id, run_id = self._connected(), self._resolve_experiment(), result.request.run_id
         find = functools.partial(search_run, client, experiment_id, run_id)
         at, name = milliseconds(result.request.created), fields.run_name(result)
-        return create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, name)
+        return find() or create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, name)
 
     def _resolve_experiment(self) -> str:
         """Returns the experiment's id; makes the experiment and its pre-set view where they are missing."""
@@ -254,30 +227,24 @@ class MlflowTracker:
                 except MlflowException as error:
                     if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                         raise
-                experiment = self._find_experiment()
-            if experiment is None:
-                raise self._deleted()
-            write_view(self._connected(), experiment, OVERVIEW)
+                return self._resolve_experiment()
+            write_view(client, experiment, OVERVIEW)
             self._experiment_id = str(experiment.experiment_id)
         return self._experiment_id
 
     def _find_experiment(self) -> "Experiment | None":
         experiment = self._connected().get_experiment_by_name(self._experiment)
         if experiment is not None and experiment.lifecycle_stage == "deleted":
-            raise self._deleted()
+            raise TrackingError(
+                f"{without_secrets(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in MLflow, or "
+                "name another one with --experiment."
+            )
         return experiment
 
-    def _deleted(self) -> TrackingError:
-        return TrackingError(
-            f"{without_secrets(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in MLflow, or "
-            "name another one with --experiment."
-        )
-
     @contextlib.contextmanager
-    def _asking(self, remedy: str | None = None, more: float = 0.0) -> Iterator[None]:
+    def _asking(self, remedy: str | None = None) -> Iterator[None]:
         with explained(self._uri, self._recover if remedy is None else remedy):
             set_up_mlflow()
-            self._on_ask(more)
             yield
 
 
@@ -285,23 +252,22 @@ def main() -> None:
     """Imports MLflow, and answers what is asked until the other end of the socket is closed."""
     with contextlib.suppress(EOFError, OSError), Connection(int(sys.argv[1])) as connection:
         uri, experiment, root, patience_seconds = connection.recv()
-        # MLflow imports pandas for data sets that nobody logs here; a plugin of a user's, for a server, could want it.
         with contextlib.suppress(ImportError):  # which is said once MLflow is asked
-            set_up_mlflow(patience_seconds, left_out=["pandas"] if database_of(uri) else [])
-        tracker = MlflowTracker(uri, experiment, Store(root), on_ask=lambda more: connection.send(("asks", more)))
+            set_up_mlflow(patience_seconds)
+        tracker = MlflowTracker(uri, experiment, Store(root))
         while True:
-            method, arguments, named = connection.recv()
-            connection.send(_answer(getattr(tracker, method), arguments, named))
+            method, arguments = connection.recv()
+            connection.send(_answer(getattr(tracker, method), arguments))
 
 
-def _answer(asked: Callable[..., Any], arguments: Iterable[Any], named: Mapping[str, Any]) -> tuple[str, Any]:
-    """Returns "return" or "raise", and what."""
+def _answer(asked: Callable[..., Any], arguments: Iterable[Any]) -> tuple[bool, Any]:
+    """Returns True and what came of it, or False and the error."""
     try:
-        return "return", asked(*arguments, **named)
+        return True, asked(*arguments)
     except (TfbenchError, OSError) as error:
-        return "raise", error
+        return False, error
     except Exception as error:  # a bug, whose place is here
-        return "raise", RuntimeError(without_secrets(f"{error}\n\nIn MLflow's process:\n{traceback.format_exc()}"))
+        return False, RuntimeError(without_secrets(f"{error}\n\nIn MLflow's process:\n{traceback.format_exc()}"))
 
 
 if __name__ == "__main__":
