@@ -18,6 +18,7 @@ from tfbench.records import json_lines as record_lines
 from tfbench.records.json_lines import Record
 from tfbench.records.profile import Profile
 from tfbench.records.run import RunExit, RunRequest, RunResult, StepSpan
+from tfbench.records.whole_files import open_at_once
 from tfbench.schema import build, to_plain
 from tfbench.wording import count
 
@@ -251,7 +252,7 @@ def read_start(path: Path) -> list[Record]:
     """
     records: list[Record] = []
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_at_once) as file:
             for line in file:
                 with contextlib.suppress(ValueError):
                     records.append(record_lines.parse(line))

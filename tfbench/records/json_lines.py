@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tfbench.records.whole_files import read_at_once
 from tfbench.schema import MAX_TIME, read_json
 
 Record = dict[str, Any]
@@ -73,7 +74,7 @@ def read_file(path: Path) -> list[Record]:
     Raises:
         OSError: It cannot be read.
     """
-    return list(_read(whole_lines(path.read_bytes())))
+    return list(_read(whole_lines(read_at_once(path))))
 
 
 def whole_lines(data: bytes) -> bytes:

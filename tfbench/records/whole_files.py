@@ -1,6 +1,7 @@
 """How files are written, whole or not at all, and read; and outputs of a user that need not be files."""
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -79,6 +80,25 @@ def write_output(path: Path, data: bytes | str) -> None:
     # Not opened anew where it is open already: that would write over the beginning of a file that stdout goes to.
     with open(path if descriptor is None else os.dup(descriptor), "wb") as stream:  # noqa: PTH123
         stream.write(_encode(data))
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """Opens a file, as `opener` of `open`; a pipe is an `OSError`, and not waited for."""
+    file = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    if stat.S_ISFIFO(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is a pipe, and no file", path)
+    return file
+
+
+def read_at_once(path: Path) -> bytes:
+    """Returns what a file holds.
+
+    Raises:
+        OSError: It cannot be read, or is a pipe.
+    """
+    with open(path, "rb", opener=open_at_once) as file:
+        return file.read()
 
 
 def _descriptor(path: Path) -> int | None:

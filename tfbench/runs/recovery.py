@@ -13,7 +13,7 @@ from tfbench.records import events, json_lines
 from tfbench.records.journal import Journal, describe, files_folder, read_records, read_run, replay
 from tfbench.records.json_lines import Record, last_time
 from tfbench.records.run import RunResult, TrackedRun
-from tfbench.records.whole_files import replacing
+from tfbench.records.whole_files import read_at_once, replacing
 from tfbench.runs.run_status import deduce_exit
 from tfbench.store import sweep_log
 from tfbench.store.briefs import write_brief
@@ -122,7 +122,7 @@ def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: 
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
-        if b"\n" not in path.read_bytes() and not files_folder(path).exists():
+        if b"\n" not in read_at_once(path) and not files_folder(path).exists():
             return _discard_unless_begun(store, run_id)
         records = read_records(path)
         result = read_run(path, records)  # before anything is taken from a record

@@ -11,7 +11,7 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import damaged, describe, read_run
 from tfbench.records.run import RunResult, Summary
-from tfbench.records.whole_files import write_whole
+from tfbench.records.whole_files import read_at_once, write_whole
 from tfbench.schema import read_as, to_plain
 from tfbench.store.store import Store
 
@@ -57,7 +57,7 @@ def read_briefs(store: Store, run_ids: Iterable[str]) -> Briefs:
 
 def _read_brief(journal_path: Path) -> RunBrief | None:
     with contextlib.suppress(OSError, ValueError):
-        brief = read_as(RunBrief, brief_path(journal_path).read_bytes())
+        brief = read_as(RunBrief, read_at_once(brief_path(journal_path)))
         found = brief.format_version, brief.run_id, brief.journal_bytes
         if found == (FORMAT_VERSION, journal_path.stem, journal_path.stat().st_size):
             return brief

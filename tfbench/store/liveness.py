@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tfbench.records.events import Exited, class_of
 from tfbench.records.json_lines import Record, last_time
+from tfbench.records.whole_files import open_at_once
 
 SILENT_SECONDS = 3600.0  # a run on another host that has written nothing for so long is over
 
@@ -21,7 +22,7 @@ def locked(path: Path) -> Iterator[None]:
         OSError: The file cannot be made or opened.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
+    with open(path, "ab", opener=open_at_once) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -37,7 +38,7 @@ def held(journal_path: Path) -> Iterator[None]:
         OSError: The file cannot be made or locked.
     """
     path = _lock_path(journal_path)
-    with path.open("w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8", opener=open_at_once) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write(platform.node())
         file.flush()
@@ -54,7 +55,7 @@ def is_running(journal_path: Path) -> bool | None:
         None where it cannot be known: nobody is seen to hold it, and another host, which may be cut off, began the run.
     """
     try:
-        with _lock_path(journal_path).open(encoding="utf-8") as file:
+        with open(_lock_path(journal_path), encoding="utf-8", opener=open_at_once) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return False if file.read() in ("", platform.node()) else None
     except FileNotFoundError:

@@ -12,7 +12,7 @@ from typing import Any
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.json_lines import parse
 from tfbench.records.run import TrackedRun
-from tfbench.records.whole_files import write_whole
+from tfbench.records.whole_files import open_at_once, read_at_once, write_whole
 from tfbench.schema import build, read_json, schema
 from tfbench.store.liveness import locked
 from tfbench.wording import command_line, without_secrets
@@ -130,7 +130,7 @@ class Store:
     def read_state(self, run_id: str) -> TrackingState | None:
         """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""
         try:
-            table = read_json(self._state_path(run_id).read_bytes())
+            table = read_json(read_at_once(self._state_path(run_id)))
             uri = without_secrets(table["tracking_uri"] or self.tracking_uri)
             return build(TrackingState, table | {"tracking_uri": uri}, "state")
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecipeError):
@@ -257,7 +257,7 @@ class Store:
 
     def _read_head(self, run_id: str) -> RunHead | None:
         try:
-            with self.journal_path(run_id).open("rb") as file:
+            with open(self.journal_path(run_id), "rb", opener=open_at_once) as file:
                 request: dict[str, Any] = parse(file.readline())["request"]
             return RunHead(
                 run_id=run_id,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, read_plan
-from tfbench.records.whole_files import replacing
+from tfbench.records.whole_files import open_at_once, read_at_once, replacing
 from tfbench.schema import Id, build, read_json, schema, to_plain
 from tfbench.store.store import Store, TrackingState
 from tfbench.wording import command_line, store_of
@@ -223,7 +223,7 @@ def _path(store: Store, sweep_id: str) -> Path:
 
 def _read(path: Path) -> _Record:
     try:
-        return build(_Record, read_json(path.read_bytes()), "record")
+        return build(_Record, read_json(read_at_once(path)), "record")
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}.") from error
     except (RecipeError, ValueError) as error:
@@ -240,7 +240,7 @@ def _locked(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(path.with_suffix(".lock").open("ab"))
+            lock = stack.enter_context(open(path.with_suffix(".lock"), "ab", opener=open_at_once))
         except OSError as error:
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         try:

@@ -90,3 +90,15 @@ def test_an_export_is_whole_and_goes_to_a_pipe_too(tfbench: Cli, in_tmp_path: Pa
     journal = write_journal(Store(Path("mlruns")), build_sized_result(0))
     assert read_while(lambda: tfbench("export", "@last", "-o", str(fifo)), fifo) == journal.read_bytes()
     assert fifo.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["pipe.jsonl", "RUN.brief.json", "RUN.tracked.json", "RUN.lock"])
+@pytest.mark.parametrize("command", ["runs", "recover"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(in_tmp_path: Path, tfbench: Cli, name: str, command: str) -> None:
+    journal = write_journal(Store(Path("mlruns")), build_sized_result(0))
+    pipe = journal.with_name(name.replace("RUN", journal.stem))
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    done = tfbench(command, "--store", "mlruns")
+    assert done.exit_code in (0, 2)
+    assert "Traceback" not in done.stderr
