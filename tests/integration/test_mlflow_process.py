@@ -1,6 +1,9 @@
 """MLflow in a process of its own: what is tracked there, what is said, and that nothing is left of it."""
 
+import contextlib
+import http.server
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +11,7 @@ import psutil
 import pytest
 
 from journals import build_sized_result, make_database, write_journal
-from tfbench.errors import TrackingError
+from tfbench.errors import SilentServerError, TrackingError
 from tfbench.store.store import Store
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.tracker import Tracker
@@ -93,3 +96,28 @@ def test_what_is_in_a_call_is_an_error_once_it_is_killed_and_ends_with_who_asked
     del tracker
     assert not child.is_running()
     connection.close()
+
+
+def test_a_server_that_says_a_little_now_and_then_is_given_up_after_the_whole_time(store: Store) -> None:
+    """Each byte of a header comes within MLflow's own patience, which holds for each of them."""
+
+    class Dripping(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.wfile.write(b"HTTP/1.0 200 OK\r\nX: ")
+            with contextlib.suppress(OSError):
+                while not over.wait(0.05):
+                    self.wfile.write(b"x")
+
+        def log_message(self, *arguments: object) -> None:
+            """Says nothing."""
+
+    over = threading.Event()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            uri = f"http://127.0.0.1:{server.server_port}"
+            with pytest.raises(SilentServerError, match=f"MLflow at {uri}: did not answer within 2 s"):
+                Tracker(uri, "tfbench", store, patience_seconds=2.0).prepare()
+        finally:
+            over.set()
+            server.shutdown()

@@ -104,13 +104,18 @@ def unrepeated() -> Iterator[None]:
         os.environ[_RETRIES] = before
 
 
+def silent_server(uri: str, remedy: str) -> SilentServerError:
+    """Returns what is wrong with a server that does not answer."""
+    return SilentServerError(
+        f"MLflow at {without_secrets(uri)}: did not answer within {find_patience():g} s, which "
+        f"TFBENCH_SERVER_TIMEOUT sets. {remedy}".rstrip()
+    )
+
+
 def _explain(error: Exception, uri: str, remedy: str) -> TrackingError:
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
     if "timed out" in text and is_server(uri):
-        return SilentServerError(
-            f"MLflow at {without_secrets(uri)}: did not answer within {find_patience():g} s, which "
-            f"TFBENCH_SERVER_TIMEOUT sets. {remedy}".rstrip()
-        )
+        return silent_server(uri, remedy)
     return TrackingError(f"MLflow at {without_secrets(uri)}: {cut(without_secrets(text), 400)}. {remedy}".rstrip())
 
 

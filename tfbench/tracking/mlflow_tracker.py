@@ -6,7 +6,9 @@ It is asked by a `tfbench.tracking.tracker.Tracker`, over a socket that it inher
 import contextlib
 import dataclasses
 import functools
+import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
@@ -21,18 +23,20 @@ from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database, fields, mlflow_sweep
-from tfbench.tracking.address import database_of, require_address
+from tfbench.tracking.address import database_of, is_server, require_address
 from tfbench.tracking.mlflow_calls import (
     RUN_TAG,
     create_run,
     end_of,
     explained,
+    find_patience,
     log_whole,
     make_database,
     metrics_at,
     milliseconds,
     search_run,
     set_up_mlflow,
+    silent_server,
     write_view,
 )
 from tfbench.tracking.mlflow_view import OVERVIEW
@@ -43,6 +47,12 @@ from tfbench.wording import without_secrets
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Experiment, Run
+
+
+Bounded = Callable[[float], contextlib.AbstractContextManager[object]]
+_BYTES_PER_SECOND = 2**20  # of files, on a slow line
+_SECONDS_PER_RUN = 1.0  # of a sweep, each of which takes a call
+_MARGIN = 1.25  # MLflow's own patience ends first, and knows more of what is wrong
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -63,17 +73,21 @@ class MlflowTracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where it is noted which MLflow run stands for which run.
+        bounded: Ends a server's call that lasts too long, which takes so many seconds more than its patience.
 
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
     """
 
-    def __init__(self, tracking_uri: str, experiment: str, store: Store) -> None:
+    def __init__(
+        self, tracking_uri: str, experiment: str, store: Store, bounded: Bounded = contextlib.nullcontext
+    ) -> None:
         require_address(tracking_uri)
         self._database = database_of(tracking_uri)
         self._uri = f"sqlite:///{self._database}" if self._database else tracking_uri
         self._experiment = experiment
         self._store = store
+        self._bounded = bounded
         self._recover = describe_recovery(tracking_uri, store)
         self._client: MlflowClient | None = None
         self._experiment_id: str | None = None
@@ -129,9 +143,10 @@ class MlflowTracker:
 
     def finish(self, result: RunResult, files: Path) -> None:
         """Ends the MLflow run that was brought up to `result`, which is over, and adds all files of a folder to it."""
+        size = sum(path.stat().st_size for path in files.rglob("*") if path.is_file())
         run_id = result.request.run_id
         progress = self._progress[run_id]
-        with self._asking():
+        with self._asking(more=size / _BYTES_PER_SECOND):
             if progress.is_deleted:
                 return
             if not self._database:  # at which a call that was given up may have made a second run since
@@ -147,7 +162,8 @@ class MlflowTracker:
         Nothing is written where no run of it is.
         """
         again = self._store.command("ui", "--sweep", plan.sweep_id)
-        with self._asking(f"Nothing measured is lost; `{again}` tries again."):
+        num_runs = sum(len(curve.run_ids) for curve in figures.curves)
+        with self._asking(f"Nothing measured is lost; `{again}` tries again.", num_runs * _SECONDS_PER_RUN):
             is_there = not self._database or self._database.exists()
             experiment = self._find_experiment() if is_there else None
             if experiment is None:
@@ -242,10 +258,11 @@ class MlflowTracker:
         return experiment
 
     @contextlib.contextmanager
-    def _asking(self, remedy: str | None = None) -> Iterator[None]:
+    def _asking(self, remedy: str | None = None, more: float = 0.0) -> Iterator[None]:
         with explained(self._uri, self._recover if remedy is None else remedy):
             set_up_mlflow()
-            yield
+            with self._bounded(more):
+                yield
 
 
 def main() -> None:
@@ -254,7 +271,23 @@ def main() -> None:
         uri, experiment, root, patience_seconds = connection.recv()
         with contextlib.suppress(ImportError):  # which is said once MLflow is asked
             set_up_mlflow(patience_seconds)
-        tracker = MlflowTracker(uri, experiment, Store(root))
+
+        @contextlib.contextmanager
+        def bounded(more: float) -> Iterator[None]:
+            """Ends this process with its call: a server that says a little now and then could keep it for ever."""
+
+            def give_up() -> None:
+                connection.send((False, silent_server(uri, describe_recovery(uri, Store(root)))))
+                os._exit(1)
+
+            timer = threading.Timer(_MARGIN * find_patience(patience_seconds) + more, give_up)
+            timer.start()
+            try:
+                yield
+            finally:
+                timer.cancel()
+
+        tracker = MlflowTracker(uri, experiment, Store(root), bounded if is_server(uri) else contextlib.nullcontext)
         while True:
             method, arguments = connection.recv()
             connection.send(_answer(getattr(tracker, method), arguments))
