@@ -33,4 +33,4 @@ def test_every_kind_that_is_written_is_known() -> None:
         for kind in re.findall(r'journal\.append\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
     }
     assert "ready" in written
-    assert {kind for kind in written if class_of({"kind": kind}) is events.Unknown} == {"orphaned"}
+    assert {kind for kind in written if class_of({"kind": kind}) is events.Unknown} == {"orphaned", "worker"}
