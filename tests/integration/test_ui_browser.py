@@ -22,7 +22,7 @@ from tfbench import cli
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.sweep import PlannedRun, Variation, list_planned_runs
 from tfbench.store.store import Store
-from tfbench.tracking import database, server
+from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
 
@@ -191,11 +191,6 @@ def test_what_cannot_be_shown_is_rejected(tfbench: Callable[..., Any], store: St
             done = tfbench("ui", *options)
             assert (done.exit_code, words in done.stderr) == (2, True), done.stderr
     assert [path.name for path in in_tmp_path.iterdir()] == ["damaged"]
-
-
-def test_without_a_named_port_the_next_free_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_is_free", lambda port, host: port == 5003)
-    assert server.choose_port(None) == 5003
 
 
 def test_a_server_that_does_not_start_says_why(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -77,14 +77,6 @@ def test_the_view_of_a_sweep_does_not_wait_for_what_its_last_run_gave_up(
         tracker.show_sweep(nothing, nothing)  # type: ignore[arg-type]
 
 
-def test_a_process_that_cannot_be_started_is_an_error_of_the_tracker(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tracker_module.children.sys, "executable", "/nowhere/python")
-    with pytest.raises(TrackingError, match="MLflow's process cannot be started: "):
-        Tracker(store.tracking_uri, "tfbench", store).prepare()
-
-
 def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
