@@ -8,7 +8,7 @@ from typing import Literal
 
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.errors import TfbenchError, TrackingError
+from tfbench.errors import SilentServerError, TfbenchError, TrackingError
 from tfbench.records import events, json_lines
 from tfbench.records.journal import Journal, describe, files_folder, read_records, read_run, replay
 from tfbench.records.json_lines import Record, last_time
@@ -19,7 +19,7 @@ from tfbench.store import sweep_log
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
-from tfbench.tracking.tracker import MakeTracker, SilentServerError, Tracker
+from tfbench.tracking.tracker import MakeTracker, Tracker
 from tfbench.wording import without_secrets
 
 # Each of which is a result, or tells of one.
