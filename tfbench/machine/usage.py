@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import os
 import re
@@ -17,7 +16,6 @@ from tfbench.records.machine import Usage
 if TYPE_CHECKING:
     import psutil
 
-_CLOCK_READINGS = 1000  # from which the clock's smallest step is seen
 _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later)
 
 
@@ -77,7 +75,6 @@ class UsageMeter:
         self._gpu_memory = gpu_memory
         self._fellows = fellows
         self._memory_before_model = memory_before_model
-        self._resolution = _see_clock_resolution()
         with contextlib.suppress(OSError):  # where it cannot be reset, the peak is that of the whole process
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
         if gpu_memory:
@@ -93,7 +90,6 @@ class UsageMeter:
             **grown,
             num_logical_cores=os.cpu_count() or 1,
             load_average=os.getloadavg()[0],
-            clock_resolution_seconds=self._resolution,
             peak_memory_bytes=sum(_read_peak_memory(pid) for pid in ("self", *(one.pid for one in self._fellows))),
             memory_before_model_bytes=self._memory_before_model,
             peak_gpu_memory_bytes=self._gpu_memory.read_peaks() if self._gpu_memory else (),
@@ -134,37 +130,27 @@ def read_throttled_seconds(root: Path) -> float | None:
     for folder in control_group_folders(root):
         with contextlib.suppress(OSError, ValueError):
             counters = dict(line.split() for line in (folder / "cpu.stat").read_text(encoding="ascii").splitlines())
-            if "throttled_usec" in counters:  # version 2
+            if "throttled_usec" in counters:
                 found.append(int(counters["throttled_usec"]) * 1e-6)
-            elif "throttled_time" in counters:
-                found.append(int(counters["throttled_time"]) * 1e-9)
     return max(found, default=None)
 
 
-def control_group_folders(root: Path, controller: str = "cpu") -> list[Path]:
-    """Returns where a control group of this process, and those around it, are described, innermost first.
+def control_group_folders(root: Path) -> list[Path]:
+    """Returns where the control group (version 2) of this process, and those around it, are, innermost first.
 
     Args:
         root: Where /proc and /sys lie.
-        controller: Of version 1, which has a tree of groups for each: "cpu", "memory" or "cpuset".
     """
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
-    folders = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            mounts = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"]
-        elif controller in controllers.split(","):
-            mounts = [root / "sys/fs/cgroup" / name for name in dict.fromkeys((controller, controllers))]
-        else:
-            continue
-        parts = Path(path).parts[1:]
+    for path in (line.removeprefix("0::") for line in lines if line.startswith("0::")):
         # In a container the path may be the host's, while the mount shows the container's own group at its root.
-        folders += [mount.joinpath(*parts[:length]) for mount in mounts for length in range(len(parts), -1, -1)]
-    return [folder for folder in folders if folder.is_dir()]
+        group = root / "sys/fs/cgroup" / path.lstrip("/")
+        around = [folder for folder in group.parents if folder.is_relative_to(root / "sys/fs/cgroup")]
+        return [folder for folder in (group, *around) if folder.is_dir()]
+    return []
 
 
 def _count_swapped_pages() -> int:
@@ -225,10 +211,3 @@ def _read_peak_memory(pid: int | str) -> int:
         if found := re.search(r"^VmHWM:\s+(\d+) kB$", text, re.MULTILINE):
             return int(found[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if pid == "self" else 0
-
-
-def _see_clock_resolution() -> float:
-    """Returns the smallest step that the clock of the spans is seen to make, in seconds."""
-    times = [time.perf_counter_ns() for _ in range(_CLOCK_READINGS)]
-    steps = [after - before for before, after in itertools.pairwise(times) if after > before]
-    return min(steps, default=1) * 1e-9

@@ -230,8 +230,7 @@ class MachineWatch:
         if self._ends.is_set():
             return
         if kind is events.Ready and isinstance(event := events.read_event(record), events.Ready):
-            in_use = addresses_in_use(event.placement.devices, event.settings.gpu_addresses)
-            self._meter = self._make_meter(list(in_use.values()))
+            self._meter = self._make_meter(addresses_in_use(event.placement.devices, event.settings.gpu_addresses))
         elif kind is events.Started and self._meter and self._meter.watches:
             self._thread = threading.Thread(target=self._watch, args=(self._meter,), daemon=True)
             self._thread.start()

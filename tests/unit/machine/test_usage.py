@@ -21,7 +21,6 @@ def test_a_meter_sees_the_time_and_the_memory_of_this_process() -> None:
     assert found.own_cpu_seconds >= 0.05
     assert 0.0 < found.own_cpu_seconds <= found.seconds * found.num_logical_cores
     assert found.peak_memory_bytes >= 64 * 2**20
-    assert 0.0 < found.clock_resolution_seconds < 1e-3
     assert found.peak_gpu_memory_bytes == ()
 
 

@@ -105,17 +105,13 @@ def _cpu_governor(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "The measuring process ran with {found}, so it shares cores differently from a usual process.",
-    "Use niceness 0 and SCHED_OTHER, or compare only with runs like this one.",
+    "The measuring process ran with niceness {niceness}, so it shares cores differently from a usual process.",
+    "Use niceness 0, or compare only with runs like this one.",
 )
 def _priority(run: Evidence) -> Iterator[Values]:
-    if environment := run.result.environment:
-        found = {
-            f"niceness {environment.niceness}": (environment.niceness or 0) > 0,
-            f"policy {environment.scheduling_policy}": environment.scheduling_policy not in (None, "SCHED_OTHER"),
-        }
-        if any(found.values()):
-            yield {"found": ", ".join(name for name, holds in found.items() if holds)}
+    niceness = run.result.environment.niceness if run.result.environment else None
+    if niceness and niceness > 0:
+        yield {"niceness": niceness}
 
 
 @MACHINE.row(
@@ -184,18 +180,6 @@ def _gpu_held_back(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "The power limit of GPU {gpu} is {limit:.0f} W; its default is {default:.0f} W.",
-    "Restore it with `nvidia-smi -pl {default:.0f}`, or compare only with runs at this limit.",
-)
-def _gpu_power_limit(run: Evidence) -> Iterator[Values]:
-    for gpu, states in _gpus(run):
-        known = ((state.power_limit_watts, state.default_power_limit_watts) for state in states)
-        lowered = next((pair for pair in known if None not in pair and (pair[0] or 0) < (pair[1] or 0) - 0.5), None)
-        if lowered:
-            yield {"gpu": gpu, "limit": lowered[0], "default": lowered[1]}
-
-
-@MACHINE.row(
     "Other processes used GPU {gpu} in {share} of {looks}. Results may be too slow, and energy includes theirs.",
     "Stop them (`nvidia-smi` lists them), or use another GPU.",
 )
@@ -219,14 +203,6 @@ def _gpu_clock_fell(run: Evidence) -> Iterator[Values]:
         if fall > MAX_CLOCK_FALL or (fall > _WARMED_CLOCK_FALL and is_warmer):
             warmed = f" while it warmed from {cold:.0f} to {warm:.0f} °C" if is_warmer else ""
             yield {"gpu": gpu, "fall": format_share(fall), "first": first, "last": last, "warmed": warmed}
-
-
-@MACHINE.row("GPU {gpu} had {errors} (ECC) during training. Do not trust this run.", "Details: `nvidia-smi -q -d ECC`.")
-def _gpu_memory_errors(run: Evidence) -> Iterator[Values]:
-    for gpu, states in _gpus(run):
-        errors = [state.ecc_errors for state in states if state.ecc_errors is not None]
-        if errors and (more := max(errors) - errors[0]) > 0:
-            yield {"gpu": gpu, "errors": count(more, "memory error")}
 
 
 @MACHINE.row("GPU {gpu} stopped answering before training ended. It may have fallen off the bus.")
