@@ -1,7 +1,6 @@
 """What the machine is used for while training takes place: processor time, swapping, memory."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import re
@@ -38,47 +37,27 @@ class Counters(NamedTuple):
         return max(0.0, others) / (self.seconds - before.seconds) / (os.cpu_count() or 1)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GpuPeaks:
-    """The largest memory in use on GPUs since it was last reset, as a framework counts it."""
-
-    names: Sequence[str]
-    read: Callable[[str], int | None]  # None: it does not count
-    forget: Callable[[str], None]
-
-    def reset(self) -> None:
-        """Begins anew."""
-        for name in self.names:
-            self.forget(name)
-
-    def read_peaks(self) -> tuple[int, ...]:
-        """Returns the bytes of each."""
-        return tuple(peak for name in self.names if (peak := self.read(name)) is not None)
-
-
 class UsageMeter:
     """Reads the system's counters before and after the training; costs nothing in between.
 
     Args:
-        gpu_memory: Of the GPUs in use; None: there are none.
+        read_gpu_peaks: Returns the most bytes in use on each GPU since just now.
         memory_before_model: Bytes, as of `read_memory` before the model was built; None: not known.
         fellows: Other processes of the same run, whose processor time and memory are its own.
     """
 
     def __init__(
         self,
-        gpu_memory: GpuPeaks | None = None,
+        read_gpu_peaks: Callable[[], tuple[int, ...]] = tuple,
         *,
         memory_before_model: int | None = None,
         fellows: "Sequence[psutil.Process]" = (),
     ) -> None:
-        self._gpu_memory = gpu_memory
+        self._read_gpu_peaks = read_gpu_peaks
         self._fellows = fellows
         self._memory_before_model = memory_before_model
         with contextlib.suppress(OSError):  # where it cannot be reset, the peak is that of the whole process
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
-        if gpu_memory:
-            gpu_memory.reset()
         self._before = read_counters(fellows)
 
     def finish(self) -> Usage:
@@ -92,7 +71,7 @@ class UsageMeter:
             load_average=os.getloadavg()[0],
             peak_memory_bytes=sum(_read_peak_memory(pid) for pid in ("self", *(one.pid for one in self._fellows))),
             memory_before_model_bytes=self._memory_before_model,
-            peak_gpu_memory_bytes=self._gpu_memory.read_peaks() if self._gpu_memory else (),
+            peak_gpu_memory_bytes=self._read_gpu_peaks(),
         )
 
 

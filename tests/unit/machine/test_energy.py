@@ -74,13 +74,6 @@ def test_a_package_that_cannot_be_read_leaves_none_of_the_others_and_is_told(
     assert told in problem
 
 
-def test_a_machine_without_counters_is_told_as_such(tmp_path: Path) -> None:
-    meter = EnergyMeter((), tmp_path)
-    assert (meter.sources.sources, meter.read("steady").joules, meter.watches) == ((), {}, False)
-    (problem,) = meter.sources.problems
-    assert problem.startswith(f"processors: {tmp_path}/sys/class/powercap has no counters of energy (RAPL): a virtual")
-
-
 def test_a_counter_that_vanishes_is_missing_from_the_reading(tree: RaplTree) -> None:
     first, second = tree.add("intel-rapl:0", "package-0", 1.0), tree.add("intel-rapl:1", "package-1", 2.0)
     meter = EnergyMeter((), tree.root)
