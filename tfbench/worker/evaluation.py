@@ -1,6 +1,7 @@
 """What is made of a trained model: evaluations, predictions, the model's own file and picture."""
 
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,7 @@ def evaluate_trained(prepared: Prepared) -> None:
     output = prepared.request.recipe.output
     if splits.test is not None and can_evaluate(model):
         journal.append("stage", name="evaluating the test split")
-        start = time.perf_counter()
-        found = evaluate(prepared, "test")
-        _append(journal, "test", splits.test.num_samples, start, found.get("loss"), found.get("accuracy"))
+        _record(journal, "test", splits.test.num_samples, lambda: evaluate(prepared, "test"))
     wants_predictions = output.num_predictions or output.per_class_accuracy
     if not (wants_predictions or splits.spec.views > 1):
         return
@@ -44,9 +43,7 @@ def evaluate_trained(prepared: Prepared) -> None:
         return
     if splits.spec.views > 1:
         journal.append("stage", name=f"evaluating {splits.spec.views} views")
-        start = time.perf_counter()
-        loss, accuracy = _evaluate_views(prepared)
-        _append(journal, "multiview", splits.validation.num_samples, start, loss, accuracy)
+        _record(journal, "multiview", splits.validation.num_samples, lambda: _evaluate_views(prepared))
     if wants_predictions:
         journal.append("stage", name="predicting")
         dataset = prepared.build_evaluation_batches()
@@ -93,16 +90,16 @@ def _gives_classes(model: Any, num_classes: int) -> bool:
     return [len(shape) == 2 and shape[1] >= num_classes for shape in shapes] == [True]
 
 
-def _append(
-    journal: Journal, name: Any, num_samples: int, start: float, loss: float | None, accuracy: float | None
-) -> None:
+def _record(journal: Journal, name: Any, num_samples: int, measure: Callable[[], Mapping[str, float]]) -> None:
+    start = time.perf_counter()
+    found = measure()
     seconds = time.perf_counter() - start
-    finite = [value if value is not None and np.isfinite(value) else None for value in (loss, accuracy)]
-    record = Evaluation(name=name, num_samples=num_samples, seconds=seconds, loss=finite[0], accuracy=finite[1])
+    finite = {key: found[key] if np.isfinite(found.get(key, np.nan)) else None for key in ("loss", "accuracy")}
+    record = Evaluation(name=name, num_samples=num_samples, seconds=seconds, **finite)
     journal.append("evaluation", evaluation=to_plain(record))
 
 
-def _evaluate_views(prepared: Prepared) -> tuple[float, float]:
+def _evaluate_views(prepared: Prepared) -> dict[str, float]:
     """Returns -log of the label's mean probability over the views, averaged, and the accuracy of the mean."""
     from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilities
 
@@ -118,7 +115,8 @@ def _evaluate_views(prepared: Prepared) -> tuple[float, float]:
     mean = total / splits.spec.views
     labels = splits.validation.labels()
     of_label = np.maximum(mean[np.arange(len(labels)), labels], np.finfo(np.float32).tiny)
-    return float(-np.log(of_label).mean()), float((np.argmax(mean, axis=-1) == labels).mean())
+    accuracy = (np.argmax(mean, axis=-1) == labels).mean()
+    return {"loss": float(-np.log(of_label).mean()), "accuracy": float(accuracy)}
 
 
 def _softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -116,9 +116,7 @@ def test_a_tree_is_clean_until_a_known_file_differs(in_tmp_path: Path, monkeypat
     assert environment.read_commit() == (commit, True)
 
 
-def test_without_a_tree_nothing_is_known(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert environment.read_commit() == (None, None)
-    git("init", "--quiet", folder=in_tmp_path)
+def test_without_a_tree_or_git_nothing_is_known(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment.read_commit() == (None, None)
     make_tree(in_tmp_path)
     monkeypatch.setenv("PATH", "")

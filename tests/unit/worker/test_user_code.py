@@ -15,7 +15,7 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
 from tfbench.records.journal import files_folder
 from tfbench.records.run import RunResult
-from tfbench.runs.requests import new_request, resumed_request
+from tfbench.runs.requests import resumed_request
 from tfbench.worker import compiled_model, user_code
 from tfbench.worker.compiled_model import summarize_model
 from tfbench.worker.data import load_data
@@ -166,28 +166,11 @@ def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed
 
 
 @pytest.mark.parametrize(
-    ("model", "name"),
-    [
-        ({"name": "my.nets:build_wide", "hidden_units": 5}, "test-build_wide-b32-default"),
-        ({"name": "keras_file", "file": "/a/wide.keras"}, "test-wide-b32-default"),
-        ({"name": "keras_application", "architecture": "VGG16"}, "test-VGG16-b32-default"),
-    ],
-)
-def test_a_run_is_named_after_its_network(model: dict[str, Any], name: str) -> None:
-    assert new_request(build_recipe(model=model), name=None, data_dir=None, allows_code=True).name == name
-
-
-@pytest.mark.parametrize(
     ("code", "name", "options", "message"),
     [
         ("", "netz:build_model", {}, "ModuleNotFoundError: No module named 'netz'"),
         ("", "netz.py:build_model", {}, "FileNotFoundError: "),
-        (
-            "",
-            "nets:build_model",
-            {},
-            "a function build_model in {folder}/nets.py. Found: nothing of that name.",
-        ),
+        ("", "nets:build_model", {}, "a function build_model in {folder}/nets.py. Found: nothing of that name."),
         ("build_model = 3", "nets:build_model", {}, "build_model in {folder}/nets.py. Found: a int."),
         ("def build_model(", "nets:build_model", {}, "SyntaxError: "),
         ("raise ValueError('no luck')", "nets:build_model", {}, "ValueError: no luck"),
@@ -221,14 +204,8 @@ def test_what_the_code_raised_is_shown_with_its_line() -> None:
     ("code", "message"),
     [
         ("return None", "must be a keras.Sequential or a keras.Model(inputs, outputs). Received: NoneType."),
-        (
-            "class Own(keras.Model):\n        pass\n    return Own()",
-            "Received: Own. A model class of your own must come compiled, or be called: inputs = keras.Input(",
-        ),
-        (
-            "return keras.Sequential([keras.layers.Dense(2)])",
-            "must take samples of shape (4,) and give (3,), a logit for each of 3 classes, as the data wants it",
-        ),
+        ("class Own(keras.Model):\n        pass\n    return Own()", "Received: Own. A model class of your own must"),
+        ("return keras.Sequential([keras.layers.Dense(2)])", "must take samples of shape (4,) and give (3,)"),
         (
             "keras.config.set_dtype_policy('mixed_bfloat16'); return keras.Sequential([keras.layers.Dense(3)])",
             "changed Keras's dtype policy (training.precision) from float32 to mixed_bfloat16. Leave it alone",
@@ -282,10 +259,7 @@ def test_values_become_a_regression_and_integers_stay_integers(
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (
-            "None",
-            "must return ((x_train, y_train), (x_val, y_val)) of NumPy arrays, each pair with sample weights",
-        ),
+        ("None", "must return ((x_train, y_train), (x_val, y_val)) of NumPy arrays"),
         ("(1, 2)", "Received: (int, int)."),
         ("((X, Y, Y[:5]), (X, Y, Y))", "train: found 6 inputs, but 5 weights."),
         ("((X, Y), (X, Y, Y))", "training and validation data must have the same arrays. "),
