@@ -38,12 +38,12 @@ def show_command(
     store: "Store",
     output_format: str,
 ) -> None:
-    """Print a recipe's network: for each layer its output, parameters and floating-point operations.
+    """Print a recipe's network: for each layer its outputs, weights, input and floating-point operations.
 
     RECIPE is a shipped recipe's name or a file. No data is loaded and nothing is trained. FLOPs are those of the
     forward pass, for one sample: two for each multiply-accumulate of convolutions, dense, locally connected and
     recurrent layers. "training" adds the gradients: none for the first layer's input, none for frozen weights.
-    With --toml, the text is itself a recipe.
+    "weights" leaves out biases and batch normalisation. With --toml, the text is itself a recipe.
 
     With --effective, a run (the beginning of an id, a name, or @last) takes the place of RECIPE: strategy, devices,
     XLA, precision, layout, threads and the like as read back from the framework, what differs from the recipe, and

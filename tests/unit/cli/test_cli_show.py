@@ -15,11 +15,13 @@ Child = Callable[..., list[dict[str, Any]]]
 SUMS = {
     "num_parameters": 79_510,
     "num_trainable_parameters": 79_510,
+    "num_kernel_weights": 79_400,
+    "num_outputs": 905,
     "flops_per_sample": 158_800,
     "training_flops_per_sample": 319_600,
     "notes": [],
 }
-DENSE = {"name": "dense", "kind": "Dense", "output_shape": [100], "num_parameters": 78_500}
+DENSE = {"name": "dense", "kind": "Dense", "output_shape": [100], "num_outputs": 100, "input_shape": [28, 28, 1]}
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +44,7 @@ def test_show_prints_layers_and_sums_below_what_the_recipe_is(
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0].endswith("(mnist_hidden100_mlp)")
     assert "\n  data        mnist: samples of 28x28x1, values 0 to 1, 10 classes; 60,000 to train," in done.stdout
-    assert ["dense", "Dense", "100", "78,500"] in [line.split() for line in done.stdout.splitlines()]
+    assert ["dense", "100", "100", "1", "x", "28"] in [line.split() for line in done.stdout.splitlines()]
     assert done.stdout.endswith("  step        3.196 MFLOP (training x 10 samples)\n")
 
 
@@ -86,4 +88,4 @@ def test_show_builds_the_network_in_a_process_whose_chatter_is_kept_from_the_use
     assert (done.exit_code, done.stderr) == (0, "")
     shown = json.loads(done.stdout)
     assert shown.items() >= SUMS.items()
-    assert [row["name"] for row in shown["layers"]] == ["flatten", "dense", "dense_1"]
+    assert [row["name"] for row in shown["layers"]] == ["data", "labels", "dense", "dense_1", "probs"]

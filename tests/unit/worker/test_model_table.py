@@ -1,4 +1,4 @@
-"""The table of a network's layers: published sums, work counted by hand, and networks that are nested or odd."""
+"""The table of a network's layers: the two published tables, row by row, and networks that are nested or odd."""
 
 import functools
 import json
@@ -47,29 +47,74 @@ def table_of(name: str, spec: DatasetSpec, **options: Any) -> ModelTable:
     return build_table(ModelConfig(name=name, options=to_plain(module.Config(**options))), training, spec)
 
 
+# Slides "CUDA ConvNet and Deep Learning with MultiGPU": outputs, weights, channels and width of the input (where the
+# slides have them), filters, filter width, stride. None: the slides leave it blank, and so does the table.
+IMAGENET = {
+    "data": (150_528, 0, None, None, None, None, None),
+    "labels": (1, 0, None, None, None, None, None),
+    "conv1": (254_016, 23_232, 3, 224, 64, 11, 4),
+    "rnorm1": (254_016, 0, 64, 63, None, 5, None),
+    "pool1": (61_504, 0, 64, 63, None, 3, 2),
+    "conv2": (184_512, 307_200, 64, 31, 192, 5, 1),
+    "rnorm2": (184_512, 0, 192, 31, None, 5, None),
+    "pool2": (43_200, 0, 192, 31, None, 3, 2),
+    "conv3": (86_400, 663_552, 192, 15, 384, 3, 1),
+    "conv4": (57_600, 884_736, 384, 15, 256, 3, 1),
+    "conv5": (57_600, 589_824, 256, 15, 256, 3, 1),
+    "pool3": (12_544, 0, 256, 15, None, 3, 2),
+    "fc4096a": (4_096, 51_380_224, 256, 7, None, None, None),
+    "dropout1": (4_096, 0, 4_096, None, None, None, None),
+    "fc4096b": (4_096, 16_777_216, 4_096, None, None, None, None),
+    "dropout2": (4_096, 0, 4_096, None, None, None, None),
+    "fc1000": (1_000, 4_096_000, 4_096, None, None, None, None),
+    "probs": (1_000, 0, 1_000, None, None, None, None),
+}
+
+
+def test_layers_have_the_published_sizes() -> None:
+    found = {}
+    for row in table_of("imagenet_alexnet", PHOTOS).layers:
+        *places, channels = row.input_shape or (None,)
+        assert len(set(places)) <= 1  # maps are square
+        place, kernel, stride = (next(iter(sizes), None) for sizes in (places, row.kernel_size, row.strides))
+        found[row.name] = (row.num_outputs, row.num_kernel_weights, channels, place, row.filters, kernel, stride)
+    assert found == IMAGENET
+
+
 @pytest.mark.parametrize(
-    ("name", "spec", "num_parameters"),
-    [("cifar10_convnet", CROPS, 1_048_512 + 2_442), ("imagenet_alexnet", PHOTOS, 74_721_984 + 10_344)],
+    ("name", "spec", "num_outputs", "num_kernel_weights", "num_biases"),
+    [
+        ("cifar10_convnet", CROPS, 61_653, 1_048_512, 2_442),
+        ("imagenet_alexnet", PHOTOS, 1_364_817, 74_721_984, 10_344),
+    ],
 )
-def test_the_sums_are_those_of_the_rows_and_the_published_ones(
-    name: str, spec: DatasetSpec, num_parameters: int
+def test_the_sums_are_the_published_ones(
+    name: str, spec: DatasetSpec, num_outputs: int, num_kernel_weights: int, num_biases: int
 ) -> None:
     table = table_of(name, spec)
-    assert table.num_parameters == table.num_trainable_parameters == num_parameters
+    assert (table.num_outputs, table.num_kernel_weights) == (num_outputs, num_kernel_weights)
+    assert table.num_parameters == table.num_trainable_parameters == num_kernel_weights + num_biases
     assert sum(row.num_parameters for row in table.layers) == table.num_parameters
     assert sum(row.flops_per_sample or 0 for row in table.layers) == table.flops_per_sample
     assert sum(row.training_flops_per_sample or 0 for row in table.layers) == table.training_flops_per_sample
 
 
-def test_moving_averages_are_parameters_but_not_trained() -> None:
+def test_moving_averages_are_parameters_but_neither_kernels_nor_trained() -> None:
     table = table_of("rcnn", build_spec((32, 32, 3)))
     assert (table.num_parameters, table.num_trainable_parameters) == (1_193_610, 1_192_330)
+    assert table.num_kernel_weights == 75 * 128 + 4 * 2 * 9 * 128 * 128 + 64 * 10
     assert table.flops_per_sample == 1_340_867_840
+
+
+@pytest.mark.parametrize(("name", "layer", "strides"), [("scratch_cnn", "pool", (2, 2)), ("rcnn", "rcl2", (1, 1))])
+def test_layers_that_keras_lacks_have_their_strides_too(name: str, layer: str, strides: tuple[int, int]) -> None:
+    table = table_of(name, build_spec((28, 28, 1)))
+    assert [row.strides for row in table.layers if row.name == layer] == [strides]
 
 
 def test_weights_take_no_memory_so_that_any_size_can_be_looked_at() -> None:
     table = table_of("mlp", build_spec((28, 28, 1)), hidden_units=(1_000_000, 1_000_000))  # 4 TB
-    assert table.num_parameters == 784 * 10**6 + 10**12 + 10 * 10**6 + 2 * 10**6 + 10
+    assert table.num_kernel_weights == 784 * 10**6 + 10**12 + 10 * 10**6
 
 
 def test_a_layer_that_makes_its_state_from_values_is_built_with_memory() -> None:
@@ -131,18 +176,61 @@ def test_every_shipped_recipe_costs_what_was_worked_out_by_hand(name: str) -> No
     assert sum(row["num_parameters"] for row in report["layers"]) == report["num_parameters"]
 
 
-def test_each_use_of_a_layer_has_a_row_and_its_weights_are_counted_once() -> None:
+def tabulate_layers(spec: DatasetSpec, *layers: Any) -> ModelTable:
+    import keras
+
+    return tabulate(keras.Sequential([keras.Input(spec.input_shape), *layers]), spec)
+
+
+def test_data_without_classes_has_targets_and_no_probabilities() -> None:
+    table = table_of("sine_lstm", build_spec((10, 1), None))
+    assert [(row.name, row.num_outputs) for row in table.layers] == [
+        *[("data", 10), ("targets", 10)],
+        *[(row.name, 10 * units) for row, units in zip(table.layers[2:], (5, 5, 1), strict=True)],
+    ]
+
+
+def test_layers_that_only_rearrange_have_no_row_and_their_input_is_the_next_ones() -> None:
+    from keras import layers
+
+    table = tabulate_layers(
+        build_spec((4, 6, 3)),
+        layers.Rescaling(2.0),
+        layers.ZeroPadding2D(1),
+        layers.Conv2D(2, (3, 1), strides=(1, 2), name="conv"),
+        layers.ReLU(),
+        layers.Permute((2, 1, 3)),
+        layers.Flatten(),
+        layers.Dense(10, name="dense"),
+    )
+    assert [row.name for row in table.layers] == ["data", "labels", "conv", "dense", "probs"]
+    conv, dense = table.layers[2:4]
+    assert (conv.input_shape, conv.output_shape, conv.num_outputs) == ((4, 6, 3), (4, 4, 2), 32)
+    assert (conv.kernel_size, conv.strides) == ((3, 1), (1, 2))
+    assert dense.input_shape == (4, 4, 2)
+    assert dense.flops_per_sample == 2 * 32 * 10
+
+
+def test_a_layer_that_is_used_again_has_its_weights_once_and_its_work_twice() -> None:
     import keras
     from keras import layers
 
     shared, inputs = layers.Dense(4, name="shared"), keras.Input((4,))
-    inner = keras.Sequential([keras.Input((4,)), layers.ReLU(), layers.Dense(10)])
-    table = tabulate(keras.Model(inputs, inner(shared(shared(inputs)))))
-    assert [row.kind for row in table.layers] == ["Dense", "Dense", "ReLU", "Dense"]  # of the model within, too
-    first, second = table.layers[:2]
+    table = tabulate(keras.Model(inputs, layers.Dense(10)(shared(shared(inputs)))), build_spec((4,)))
+    first, second = table.layers[2:4]
     assert (first.num_parameters, first.is_used_again, first.flops_per_sample) == (20, False, 32)
     assert (second.num_parameters, second.is_used_again, second.flops_per_sample) == (0, True, 32)
     assert table.num_parameters == 20 + 50
+
+
+def test_a_nested_model_is_taken_apart_and_joined_to_what_is_around_it() -> None:
+    import keras
+    from keras import layers
+
+    inner = keras.Sequential([keras.Input((4, 4, 3)), layers.ZeroPadding2D(1), layers.Conv2D(2, 3), layers.Flatten()])
+    table = tabulate_layers(build_spec((4, 4, 3)), inner, layers.Dense(10, name="dense"))
+    assert [row.kind for row in table.layers] == ["data", "labels", "Conv2D", "Dense", "softmax"]
+    assert [row.input_shape for row in table.layers[2:4]] == [(4, 4, 3), (4, 4, 2)]
 
 
 def test_a_model_class_without_a_graph_is_one_row_and_its_flops_are_not_known() -> None:
@@ -156,10 +244,13 @@ def test_a_model_class_without_a_graph_is_one_row_and_its_flops_are_not_known() 
         def call(self, inputs: Any) -> Any:
             return self.dense(inputs)
 
-    table = tabulate(keras.Sequential([keras.Input((4,)), Net()]))
-    assert [(row.name, row.num_parameters) for row in table.layers] == [("net", 50)]
+    table = tabulate_layers(build_spec((4,)), Net())
+    assert [(row.name, row.num_parameters) for row in table.layers[2:3]] == [("net", 50)]
     assert table.flops_per_sample is None
-    assert "net (Net)" in table.notes[0]
+    assert table.notes == (
+        "FLOPs are not available, since those of net (Net) are not known. A layer of your own says them in a method "
+        "forward_flops(input_shape, output_shape).",
+    )
 
 
 # Between the processes
@@ -172,7 +263,7 @@ def request(**sections: Any) -> dict[str, Any]:
 def test_the_table_comes_through_as_json() -> None:
     report = json.dumps(report_on(request()))
     table = parse_report(f"what a user's code prints\n{report}\n", "", 0)
-    assert table.num_parameters == 784 * 4 + 4 + 4 * 10 + 10
+    assert (table.num_parameters, table.layers[2].input_shape) == (784 * 4 + 4 + 4 * 10 + 10, (28, 28, 1))
     assert parse_report(json.dumps(to_plain(table)), "", 0) == table
 
 
@@ -215,16 +306,47 @@ def test_a_process_that_says_nothing_is_an_error_with_its_last_words(
 # As text
 
 
-def test_the_text_names_what_is_not_known_and_what_is_used_again(golden: Golden) -> None:
-    known = {"kind": "Own", "output_shape": (None, 8)}
-    rows = (
-        LayerRow(name="conv", kind="Conv2D", output_shape=(6, 2, 8), num_parameters=56, flops_per_sample=1152),
-        LayerRow(name="own", **known, flops_per_sample=None, training_flops_per_sample=None),
-        LayerRow(name="own", **known, is_used_again=True),
+def test_text_of_a_network_of_images(golden: Golden) -> None:
+    recipe = build_recipe(
+        recipe={"title": "Small images", "source": "slides with a title that is too long for one line of the terminal"},
+        dataset={"name": "mnist"},
+        training={"global_batch_size": 128},
     )
-    sums = {"num_parameters": 56, "num_trainable_parameters": 48}
-    notes = ("FLOPs are not available.",)
-    table = ModelTable(layers=rows, **sums, flops_per_sample=None, training_flops_per_sample=None, notes=notes)
+    lines = text_of(model_sections(recipe, CROPS, table_of("cifar10_convnet", CROPS)), 80)
+    assert max(map(len, lines)) <= 80
+    golden("layers_images_80.txt", "\n".join(lines) + "\n")
+
+
+def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
+    from keras import layers
+
+    spec = build_spec((6, 4, 2))
+    model = layers.Conv2D(8, (1, 3), name="conv"), layers.Flatten(), layers.Dense(10)
+    data, _, conv, *_, probs = tabulate_layers(spec, *model).layers
+    rows = (
+        data,
+        conv,
+        LayerRow(
+            name="own",
+            kind="Own",
+            output_shape=(None, 8),
+            num_outputs=None,
+            flops_per_sample=None,
+            training_flops_per_sample=None,
+        ),
+        LayerRow(name="own", kind="Own", output_shape=(8,), num_outputs=8, input_shape=(None, 8), is_used_again=True),
+        probs,
+    )
+    table = ModelTable(
+        layers=rows,
+        num_parameters=56,
+        num_trainable_parameters=48,
+        num_kernel_weights=48,
+        num_outputs=None,
+        flops_per_sample=None,
+        training_flops_per_sample=None,
+        notes=("FLOPs are not available.",),
+    )
     recipe = build_recipe(training={"head": "double_softmax", "validation_head": "double_softmax"})
-    sections = model_sections(recipe, build_spec((6, 4, 2), stored_shape=(8, 8, 2)), table)
-    golden("layers_80.txt", "\n".join(text_of(sections, 80)) + "\n")
+    lines = text_of(model_sections(recipe, spec, table), 120)
+    golden("layers_odd_120.txt", "\n".join(lines) + "\n")

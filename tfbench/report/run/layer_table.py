@@ -24,12 +24,14 @@ def model_sections(recipe: Recipe, spec: DatasetSpec, table: ModelTable) -> list
         name="sum",
         kind="",
         output_shape=(),
+        num_outputs=table.num_outputs,
+        num_kernel_weights=table.num_kernel_weights,
         num_parameters=table.num_parameters,
         flops_per_sample=table.flops_per_sample,
         training_flops_per_sample=table.training_flops_per_sample,
     )
     rows = [_values(row) for row in table.layers]
-    rows.append(_values(total) | {"output_shape": None})
+    rows.append(_values(total) | {"output_shape": None})  # outputs have a sum, their shapes have none
     return [
         Section(f"{recipe.recipe.title} ({recipe.name})", tables=(facts(head),)),
         Section("", tables=(Table("layers", _COLUMNS, rows),)),
@@ -54,8 +56,10 @@ def _describe_values(spec: DatasetSpec) -> str:
 
 
 def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tuple[str, str]]:
+    parameters = f"{table.num_parameters:,}, of them {table.num_kernel_weights:,} weights"
     if table.num_trainable_parameters != table.num_parameters:
-        yield "trained", f"{table.num_trainable_parameters:,} of the parameters"
+        parameters += f"; {table.num_trainable_parameters:,} are trained"
+    yield "parameters", parameters
     forward, trained = table.flops_per_sample, table.training_flops_per_sample
     if forward is not None and trained is not None:
         times = f" ({trained / forward:.3g}x forward, with gradients)" if forward else ""
@@ -82,12 +86,29 @@ def _format_shape(shape: SizesOrNone) -> str:
     return "x".join("?" if size is None else str(size) for size in shape) or "1"
 
 
-_COUNTS = ("flops_per_sample", "training_flops_per_sample")
+def _format_window(sizes: SizesOrNone) -> str:
+    """Returns "2" for (2, 2), "2x1" for (2, 1)."""
+    return _format_shape(sizes[:1] if len(set(sizes)) == 1 else sizes) if sizes else ""
+
+
+def _format_input(shape: SizesOrNone) -> str:
+    """Returns channels x width, "64 x 24" for (24, 24, 64); both sizes where they differ, "64 x 24x12"."""
+    *sizes, channels = shape or (1,)
+    text = _format_shape((channels,))
+    return f"{text} x {_format_window(tuple(sizes))}" if sizes else text
+
+
+_COUNTS = ("num_outputs", "flops_per_sample", "training_flops_per_sample")
 _COLUMNS = (
     Column("name", "layer", align="left"),
-    Column("kind", "type", align="left", rank=2),
     Column("output_shape", "output", _format_shape, "left"),
+    Column("num_outputs", "outputs", _format_count, rank=4),
+    Column("num_kernel_weights", "weights", _format_count, rank=5),
     Column("num_parameters", "parameters", _format_count),
-    Column("flops_per_sample", "FLOPs", _format_count),
-    Column("training_flops_per_sample", "training", _format_count, rank=1),
+    Column("filters", "filters", rank=3),
+    Column("kernel_size", "kernel", lambda size: _format_shape(size) if size else "", rank=2),
+    Column("strides", "stride", _format_window, rank=6),
+    Column("input_shape", "input", _format_input, rank=7),
+    Column("flops_per_sample", "FLOPs", _format_count, rank=1),
+    Column("training_flops_per_sample", "training", _format_count, rank=8),
 )
