@@ -2,13 +2,12 @@
 
 import math
 import os
-import signal
 from pathlib import Path
 
 import pytest
 
 from fake_power import RaplTree
-from runs import NO_CHECKS, Command, journal_of, of_kind, run, wait_for_the_end_of
+from runs import NO_CHECKS, journal_of, of_kind, run
 
 RANGE_JOULES = 1e6
 PLANTED = """
@@ -70,30 +69,3 @@ def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(tmp_path: Path, pat
         grown = look["state"]["joules"]["package-0"] - first["joules"]["package-0"]
         # The counter comes to its end once a day, and may do so meanwhile.
         assert math.remainder(grown - 10 * elapsed, RANGE_JOULES) == pytest.approx(0, abs=1e-3)
-
-    (journal,) = (tmp_path / "mlruns" / "journals").glob("*.jsonl")
-    exported = tmp_path / "run.jsonl"
-    assert run("export", done.document["run_id"], "--output", str(exported), cwd=tmp_path).exit_code == 0
-    assert exported.read_bytes() == journal.read_bytes()
-    there = tmp_path / "there"
-    there.mkdir()
-    assert run("import", str(exported), cwd=there).exit_code == 0
-    again = run("runs", done.document["run_id"], "--format", "json", cwd=there)
-    assert again.document["energy"] == energy
-
-
-def test_a_run_of_which_all_was_killed_was_not_read_at_its_end_and_has_no_figure(tmp_path: Path, path: str) -> None:
-    command = Command("run", *SMALL, "--epochs", "1000", "--no-mlflow", cwd=tmp_path, PYTHONPATH=path)
-    command.wait_for("epoch", count=3)
-    command.wait_for("machine", count=2)
-    worker = command.worker()
-    os.kill(worker.pid, signal.SIGSTOP)  # so that it reads nothing when it hears that its parent ended
-    command.send(signal.SIGKILL)
-    command.wait()
-    os.kill(worker.pid, signal.SIGKILL)
-    wait_for_the_end_of(worker)
-    assert run("recover", cwd=tmp_path).exit_code == 0
-    found = run("runs", "@last", "--format", "json", cwd=tmp_path).document
-    assert found["status"] == "KILLED"
-    assert found["energy"]["joules"] is None
-    assert "mean_watts" not in found["summary"]

@@ -174,7 +174,6 @@ def build_usage(**fields: Any) -> Usage:
             "swapped_pages": 0,
             "major_page_faults": 0,
             "load_average": 2.0,
-            "clock_resolution_seconds": 1e-7,
             "peak_memory_bytes": 2**30,
         }
         | fields

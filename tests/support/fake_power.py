@@ -62,7 +62,6 @@ ANSWERS: dict[str, Callable[[Card, int, int], Any]] = {
     "nvmlDeviceGetEnforcedPowerLimit": lambda card, *_: round(1000 * card.limit_watts),
     "nvmlDeviceGetClockInfo": lambda card, kind, _: {1: card.clock_mhz}[kind],
     "nvmlDeviceGetTemperature": lambda card, kind, _: {0: card.celsius}[kind],
-    "nvmlDeviceGetCurrentClocksEventReasons": lambda card, *_: card.reasons,
     "nvmlDeviceGetCurrentClocksThrottleReasons": lambda card, *_: card.reasons,
     "nvmlDeviceGetComputeRunningProcesses": lambda card, *_: [SimpleNamespace(pid=pid) for pid in card.pids],
 }
@@ -82,7 +81,6 @@ class FakeNvml:
     NVMLLibraryMismatchError = NVMLLibraryMismatchError
     NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
     NVML_TEMPERATURE_GPU = 0
-    NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 0, 1
 
     def __init__(self, clock: Clock, *cards: Card, is_there: bool = True, lacks: tuple[str, ...] = ()) -> None:
         self._clock, self._is_there, self._lacks = clock, is_there, lacks

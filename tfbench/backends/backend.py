@@ -27,7 +27,6 @@ from tfbench.errors import MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.devices import Framework
 from tfbench.machine.environment import describe_environment
-from tfbench.machine.usage import GpuPeaks
 from tfbench.recipe.backend_support import BackendName
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
@@ -248,9 +247,11 @@ class Backend(ArrayFeeding, Kernels):
 
     # Memory as the framework counts it.
 
-    def watch_gpus(self, names: Sequence[str]) -> GpuPeaks:
-        """Returns what reads the peaks of these GPUs, as of `Placed.gpu_names`."""
-        return GpuPeaks(names, self.read_peak, self.forget_peak)
+    def watch_gpus(self, names: Sequence[str]) -> Callable[[], tuple[int, ...]]:
+        """Lets the peaks of GPUs begin anew, and returns what reads them; they are named as in `Placed.gpu_names`."""
+        for name in names:
+            self.forget_peak(name)
+        return lambda: tuple(peak for name in names if (peak := self.read_peak(name)) is not None)
 
     def read_peak(self, name: str) -> int | None:
         """Returns the most bytes in use on a GPU since `forget_peak`; None: nothing counts them."""

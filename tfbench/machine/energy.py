@@ -28,16 +28,16 @@ _RESOLUTION_SECONDS = 0.001  # the kernel's counters move about once in a millis
 _MICRO = 1e-6
 
 
-def addresses_in_use(devices: Sequence[str], visible: Sequence[str]) -> dict[str, str]:
-    """Returns the addresses on the bus of the GPUs that a run is placed on, by their names; "" for one not known.
+def addresses_in_use(devices: Sequence[str], visible: Sequence[str]) -> list[str]:
+    """Returns the addresses on the bus of the GPUs that a run is placed on; "" for one not known.
 
     Args:
         devices: Of the placement: "gpu:1", counted among the GPUs that there are before any is hidden.
         visible: Addresses of those that its process sees, which are these and no others, in the same order; empty: not
             known.
     """
-    gpus = [name for name in devices if name.startswith("gpu:")]
-    return dict(zip(gpus, visible if len(visible) == len(gpus) else [""] * len(gpus), strict=True))
+    num_gpus = sum(name.startswith("gpu:") for name in devices)
+    return list(visible) if len(visible) == num_gpus else [""] * num_gpus
 
 
 def find_energy_sources(gpus: Sequence[Gpu], root: Path = ROOT) -> EnergySources:
@@ -64,11 +64,11 @@ class EnergyMeter:
         self._gpus: list[WatchedGpu] = []
         self._counters: list[WatchedGpu | RaplZone] = []
         problems = self._open_gpus(addresses)
-        zones, lacking = open_zones(root)
-        self._counters += zones
-        self.sources = EnergySources(
-            sources=tuple(one.source for one in self._counters), problems=(*problems, *([lacking] if lacking else []))
-        )
+        try:
+            self._counters += open_zones(root)
+        except OSError as error:
+            problems.append(f"processors: {error}")
+        self.sources = EnergySources(sources=tuple(one.source for one in self._counters), problems=tuple(problems))
 
     def close(self) -> None:
         """Closes the driver; nothing can be read any more."""
@@ -132,11 +132,14 @@ class RaplZone:
             return None
 
 
-def open_zones(root: Path = ROOT) -> tuple[list[RaplZone], str]:
-    """Returns all counters, or none and why one cannot be read: a figure of one of two would be told as that of both.
+def open_zones(root: Path = ROOT) -> list[RaplZone]:
+    """Returns all counters.
 
     Args:
         root: Where /sys lies.
+
+    Raises:
+        OSError: There are none, or one cannot be read: a figure of one of two would be told as that of both.
     """
     zones = list[RaplZone]()
     for folder in sorted((root / _FOLDER).glob("intel-rapl:*")):
@@ -145,21 +148,18 @@ def open_zones(root: Path = ROOT) -> tuple[list[RaplZone], str]:
         counter = folder / "energy_uj"
         try:
             counter.read_text(encoding="ascii")
-        except PermissionError:
-            pattern = root / _FOLDER / "intel-rapl:*" / "energy_uj"
-            return [], (
-                f"processors: {counter}: permission denied: only root may read it (CVE-2020-8694). `sudo chmod a+r "
-                f"{pattern}` allows it to all until the machine starts again"
-            )
-        except OSError as error:
-            return [], f"processors: {counter}: {error.strerror}"
+        except PermissionError as error:
+            raise OSError(
+                f"{counter}: permission denied: only root may read it (CVE-2020-8694). "
+                f"`sudo chmod a+r {root / _FOLDER}/intel-rapl:*/energy_uj` allows it to all until the machine restarts"
+            ) from error
         zones.append(RaplZone(source, counter))
     if not zones:
-        return [], (
-            f"processors: {root / _FOLDER} has no counters of energy (RAPL): a virtual machine, a container that hides "
-            "them, or a processor or kernel without"
+        raise OSError(
+            f"{root / _FOLDER} has no counters of energy (RAPL): a virtual machine, a container that hides them, or "
+            "a processor or kernel without"
         )
-    return zones, ""
+    return zones
 
 
 def _describe(folder: Path) -> EnergySource | None:

@@ -22,9 +22,6 @@ from tfbench.records.machine import Environment
 
 ROOT = Path("/")
 _CPUS = "sys/devices/system/cpu/cpu[0-9]*"
-_NO_LIMIT_BYTES = 2**60  # version 1 writes the largest number of pages where there is no limit
-_POLICIES = ("OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE")  # by the kernel's number
-_REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 _COMMAND_SECONDS = 20  # git on a slow disk
 _STATUS = ["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty"]
 # Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow, XLA. But
@@ -107,12 +104,9 @@ def read_quota_cores(root: Path = ROOT) -> float | None:
     """
     quotas = []
     for folder in control_group_folders(root):
-        words = " ".join(_read_each([folder / "cpu.max"])).split()  # version 2: "200000 100000" or "max 100000"
-        words = words or list(_read_each([folder / "cpu.cfs_quota_us", folder / "cpu.cfs_period_us"]))
-        with contextlib.suppress(ValueError):  # "max", or not there
-            quota, period = map(int, words)
-            if quota > 0 and period > 0:  # version 1 writes -1 for no limit
-                quotas.append(quota / period)
+        with contextlib.suppress(ValueError):  # "200000 100000"; else "max 100000", or not there
+            quota, period = map(int, " ".join(_read_each([folder / "cpu.max"])).split())
+            quotas.append(quota / period)
     return min(quotas, default=None)
 
 
@@ -122,36 +116,8 @@ def read_memory_limit(root: Path = ROOT) -> int | None:
     A group cannot have more than those around it, so that the smallest limit holds. Above `memory.high` a group is
     slowed down, so that this is one, too.
     """
-    names = ("memory.max", "memory.high", "memory.limit_in_bytes")
-    limits = [int(text) for text in _read_groups(root, "memory", names) if text.isdecimal()]  # else "max"
-    return min((limit for limit in limits if limit < _NO_LIMIT_BYTES), default=None)
-
-
-def read_cpuset(root: Path = ROOT) -> str | None:
-    """Returns the processor cores that the control groups allow, "0-3,8"; None where they do not say.
-
-    A group for which nothing is set is as the one around it.
-    """
-    found = _read_groups(root, "cpuset", ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"))
-    return next((cores for cores in found if cores), None)
-
-
-def read_niceness() -> int:
-    """Returns the niceness of the calling thread, -20 (first) to 19 (last); threads that it starts inherit it."""
-    return os.getpriority(os.PRIO_PROCESS, 0)
-
-
-def read_policy() -> str:
-    """Returns how the kernel schedules the calling thread: "SCHED_OTHER", or "SCHED_FIFO 10" with a priority."""
-    policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
-    name = f"SCHED_{_POLICIES[policy]}" if policy < len(_POLICIES) else f"policy {policy}"
-    return f"{name} {os.sched_getparam(0).sched_priority}" if policy in _REAL_TIME else name
-
-
-def _read_groups(root: Path, controller: str, names: Iterable[str]) -> Iterator[str]:
-    """Yields the contents of files of the control groups of this process, innermost group first."""
-    for folder in control_group_folders(root, controller):
-        yield from _read_each(folder / name for name in names)
+    files = [folder / name for folder in control_group_folders(root) for name in ("memory.max", "memory.high")]
+    return min((int(text) for text in _read_each(files) if text.isdecimal()), default=None)  # else "max"
 
 
 def _read_each(paths: Iterable[Path]) -> Iterator[str]:
@@ -202,8 +168,6 @@ _READERS: dict[str, Callable[[], Any]] = {
     "cpu_quota_cores": read_quota_cores,
     "cpu_governor": read_governor,
     "memory_limit_bytes": read_memory_limit,
-    "cpuset": read_cpuset,
-    "niceness": read_niceness,
-    "scheduling_policy": read_policy,
+    "niceness": lambda: os.getpriority(os.PRIO_PROCESS, 0),
     "thread_variables": lambda: find_thread_variables(os.environ),
 }

@@ -155,13 +155,6 @@ def _describe(handle: Any, version: str | None) -> Gpu:
     )
 
 
-def _read_reasons(handle: Any) -> int | None:
-    reasons: int | None = ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
-    if reasons is None:  # a driver from before they were called so
-        reasons = ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
-    return reasons
-
-
 def _count_others(handle: Any) -> int | None:
     """Counts the processes that compute on a GPU beside the run's own, of which there is one.
 
@@ -179,6 +172,7 @@ def _scaled(value: int | None) -> float | None:
 _STATE_READERS: dict[str, Callable[[Any], Any]] = {
     "clock_mhz": lambda handle: ask("nvmlDeviceGetClockInfo", handle, _SM_CLOCK),
     "temperature_celsius": lambda handle: ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE),
-    "clock_reasons": _read_reasons,
+    # By their older name, which old and new drivers know.
+    "clock_reasons": lambda handle: ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle),
     "num_other_processes": _count_others,
 }

@@ -1,8 +1,6 @@
 """What the machine is used for while training takes place: processor time, swapping, memory."""
 
 import contextlib
-import dataclasses
-import itertools
 import json
 import os
 import re
@@ -17,7 +15,6 @@ from tfbench.records.machine import Usage
 if TYPE_CHECKING:
     import psutil
 
-_CLOCK_READINGS = 1000  # from which the clock's smallest step is seen
 _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later)
 
 
@@ -40,48 +37,27 @@ class Counters(NamedTuple):
         return max(0.0, others) / (self.seconds - before.seconds) / (os.cpu_count() or 1)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GpuPeaks:
-    """The largest memory in use on GPUs since it was last reset, as a framework counts it."""
-
-    names: Sequence[str]
-    read: Callable[[str], int | None]  # None: it does not count
-    forget: Callable[[str], None]
-
-    def reset(self) -> None:
-        """Begins anew."""
-        for name in self.names:
-            self.forget(name)
-
-    def read_peaks(self) -> tuple[int, ...]:
-        """Returns the bytes of each."""
-        return tuple(peak for name in self.names if (peak := self.read(name)) is not None)
-
-
 class UsageMeter:
     """Reads the system's counters before and after the training; costs nothing in between.
 
     Args:
-        gpu_memory: Of the GPUs in use; None: there are none.
+        read_gpu_peaks: Returns the most bytes in use on each GPU since just now.
         memory_before_model: Bytes, as of `read_memory` before the model was built; None: not known.
         fellows: Other processes of the same run, whose processor time and memory are its own.
     """
 
     def __init__(
         self,
-        gpu_memory: GpuPeaks | None = None,
+        read_gpu_peaks: Callable[[], tuple[int, ...]] = tuple,
         *,
         memory_before_model: int | None = None,
         fellows: "Sequence[psutil.Process]" = (),
     ) -> None:
-        self._gpu_memory = gpu_memory
+        self._read_gpu_peaks = read_gpu_peaks
         self._fellows = fellows
         self._memory_before_model = memory_before_model
-        self._resolution = _see_clock_resolution()
         with contextlib.suppress(OSError):  # where it cannot be reset, the peak is that of the whole process
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
-        if gpu_memory:
-            gpu_memory.reset()
         self._before = read_counters(fellows)
 
     def finish(self) -> Usage:
@@ -93,10 +69,9 @@ class UsageMeter:
             **grown,
             num_logical_cores=os.cpu_count() or 1,
             load_average=os.getloadavg()[0],
-            clock_resolution_seconds=self._resolution,
             peak_memory_bytes=sum(_read_peak_memory(pid) for pid in ("self", *(one.pid for one in self._fellows))),
             memory_before_model_bytes=self._memory_before_model,
-            peak_gpu_memory_bytes=self._gpu_memory.read_peaks() if self._gpu_memory else (),
+            peak_gpu_memory_bytes=self._read_gpu_peaks(),
         )
 
 
@@ -134,37 +109,27 @@ def read_throttled_seconds(root: Path) -> float | None:
     for folder in control_group_folders(root):
         with contextlib.suppress(OSError, ValueError):
             counters = dict(line.split() for line in (folder / "cpu.stat").read_text(encoding="ascii").splitlines())
-            if "throttled_usec" in counters:  # version 2
+            if "throttled_usec" in counters:
                 found.append(int(counters["throttled_usec"]) * 1e-6)
-            elif "throttled_time" in counters:
-                found.append(int(counters["throttled_time"]) * 1e-9)
     return max(found, default=None)
 
 
-def control_group_folders(root: Path, controller: str = "cpu") -> list[Path]:
-    """Returns where a control group of this process, and those around it, are described, innermost first.
+def control_group_folders(root: Path) -> list[Path]:
+    """Returns where the control group (version 2) of this process, and those around it, are, innermost first.
 
     Args:
         root: Where /proc and /sys lie.
-        controller: Of version 1, which has a tree of groups for each: "cpu", "memory" or "cpuset".
     """
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
-    folders = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            mounts = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"]
-        elif controller in controllers.split(","):
-            mounts = [root / "sys/fs/cgroup" / name for name in dict.fromkeys((controller, controllers))]
-        else:
-            continue
-        parts = Path(path).parts[1:]
+    for path in (line.removeprefix("0::") for line in lines if line.startswith("0::")):
         # In a container the path may be the host's, while the mount shows the container's own group at its root.
-        folders += [mount.joinpath(*parts[:length]) for mount in mounts for length in range(len(parts), -1, -1)]
-    return [folder for folder in folders if folder.is_dir()]
+        group = root / "sys/fs/cgroup" / path.lstrip("/")
+        around = [folder for folder in group.parents if folder.is_relative_to(root / "sys/fs/cgroup")]
+        return [folder for folder in (group, *around) if folder.is_dir()]
+    return []
 
 
 def _count_swapped_pages() -> int:
@@ -225,10 +190,3 @@ def _read_peak_memory(pid: int | str) -> int:
         if found := re.search(r"^VmHWM:\s+(\d+) kB$", text, re.MULTILINE):
             return int(found[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if pid == "self" else 0
-
-
-def _see_clock_resolution() -> float:
-    """Returns the smallest step that the clock of the spans is seen to make, in seconds."""
-    times = [time.perf_counter_ns() for _ in range(_CLOCK_READINGS)]
-    steps = [after - before for before, after in itertools.pairwise(times) if after > before]
-    return min(steps, default=1) * 1e-9

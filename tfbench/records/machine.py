@@ -50,9 +50,7 @@ class Environment:
     thread_variables: str = ""  # OMP_NUM_THREADS and the like, "" when not set
     # Of the measuring process, as it began to train.
     niceness: int | None = None
-    scheduling_policy: str | None = None  # "SCHED_OTHER"
     memory_limit_bytes: int | None = None  # that the control groups allow; None: no limit
-    cpuset: str | None = None  # cores that the control groups allow: "0-3,8"; None: they do not say
 
 
 @schema
@@ -73,7 +71,6 @@ class Usage:
     swapped_pages: int  # of the whole machine, in and out
     major_page_faults: int  # of this process: it waited for the disk to bring memory back
     load_average: float | None  # one minute, at the end
-    clock_resolution_seconds: float  # smallest step that the clock was seen to make
     peak_memory_bytes: int  # largest resident sizes within that time, added up
     # Resident size of this process with libraries, devices and data, before its model was built; None: not recorded.
     memory_before_model_bytes: int | None = None

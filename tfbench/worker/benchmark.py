@@ -41,8 +41,7 @@ def run_benchmark(
         with breakdown.entry("replica_check"):
             _check_devices(prepared)
     with breakdown.entry("model"):
-        in_use = addresses_in_use(resolved.placement.devices, prepared.gpu_addresses)
-        energy_meter = EnergyMeter(list(in_use.values()))
+        energy_meter = EnergyMeter(addresses_in_use(resolved.placement.devices, prepared.gpu_addresses))
         journal.append("energy_sources", **plain_fields(energy=energy_meter.sources))
 
     def read_energy(moment: Moment) -> None:

@@ -67,10 +67,7 @@ def restore_checkpoint(path: Path, variables: Sequence[Any]) -> None:
         ) from error
     expected = [_describe(variable) for variable in variables]
     if described != expected:
-        pairs = zip(described, expected, strict=False)
-        differing = next((f"{found} instead of {wanted}" for found, wanted in pairs if found != wanted), None)
-        found_count = f"{len(described)} variables instead of {len(expected)}"
-        raise MeasurementError(f"{path}: is of another model or optimizer: it holds {differing or found_count}.")
+        raise MeasurementError(f"{path}: is of another model or optimizer: its variables have other shapes or types.")
     for variable, array in zip(variables, arrays, strict=True):
         variable.assign(array)
 

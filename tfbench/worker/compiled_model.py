@@ -171,19 +171,14 @@ def summarize_model(model: Any, digest: str) -> ModelSummary:
 
 def require_apart(model: Any, splits: Splits) -> None:
     """Raises RecipeError unless a profile can take the step apart: it knows Keras's own, of a graph of layers."""
-    ends = [getattr(model, name, None) or () for name in ("inputs", "outputs")]
-    if foreign_model.has_own_step(model):
-        problem = "a train_step of its own"
-    elif [len(end) for end in ends] != [1, 1]:
-        problem = "no graph of layers, or several inputs or outputs"
-    elif isinstance(splits.train, Split) and len(list_arrays(splits.train.arrays)) != 2:  # inputs and targets
-        problem = "data of several arrays"
-    else:
-        return
-    raise RecipeError(
-        f"a profile takes Keras's own training step of one input and one output apart. The network has {problem}. "
-        "`tfbench run` measures its steps as a whole."
-    )
+    has_one_each = all(len(getattr(model, name, None) or ()) == 1 for name in ("inputs", "outputs"))
+    is_plain = not isinstance(splits.train, Split) or len(list_arrays(splits.train.arrays)) == 2  # inputs and targets
+    if foreign_model.has_own_step(model) or not has_one_each or not is_plain:
+        raise RecipeError(
+            "a profile takes Keras's own training step of one input, one output and one array of targets apart. The "
+            "network has a train_step of its own, no graph of layers, or several arrays. `tfbench run` measures its "
+            "steps as a whole."
+        )
 
 
 def _require_own_training(model: Any, given: Collection[str]) -> None:

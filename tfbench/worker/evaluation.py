@@ -1,7 +1,7 @@
 """What is made of a trained model: evaluations, predictions, the model's own file and picture."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,7 @@ def evaluate_trained(prepared: Prepared) -> None:
     output = prepared.request.recipe.output
     if splits.test is not None and can_evaluate(model):
         journal.append("stage", name="evaluating the test split")
-        start = time.perf_counter()
-        found = evaluate(prepared, "test")
-        _append(journal, "test", splits.test.num_samples, start, found.get("loss"), found.get("accuracy"))
+        _record(journal, "test", splits.test.num_samples, lambda: evaluate(prepared, "test"))
     wants_predictions = output.num_predictions or output.per_class_accuracy
     if not (wants_predictions or splits.spec.views > 1):
         return
@@ -45,51 +43,45 @@ def evaluate_trained(prepared: Prepared) -> None:
         return
     if splits.spec.views > 1:
         journal.append("stage", name=f"evaluating {splits.spec.views} views")
-        start = time.perf_counter()
-        loss, accuracy = _evaluate_views(prepared)
-        _append(journal, "multiview", splits.validation.num_samples, start, loss, accuracy)
+        _record(journal, "multiview", splits.validation.num_samples, lambda: _evaluate_views(prepared))
     if wants_predictions:
         journal.append("stage", name="predicting")
         dataset = prepared.build_evaluation_batches()
         logits = model.predict(backends.current().without_targets(dataset), verbose=0)
         labels = splits.validation.labels().reshape(-1)
-        predictions = summarize_predictions(labels, np.argmax(logits, axis=-1), output, num_classes=num_classes)
+        predictions = _summarize_predictions(labels, np.argmax(logits, axis=-1), output, num_classes)
         journal.append("predictions", predictions=to_plain(predictions))
 
 
-def summarize_predictions(
-    labels: npt.NDArray[Any], predicted: npt.NDArray[Any], output: OutputConfig, *, num_classes: int
+def _summarize_predictions(
+    labels: npt.NDArray[Any], predicted: npt.NDArray[Any], output: OutputConfig, num_classes: int
 ) -> Predictions:
-    """Reduces predictions to what the recipe asks for.
-
-    Args:
-        labels: (samples,), the true classes.
-        predicted: (samples,), what the model takes them for.
-        output: `num_predictions` and `per_class_accuracy`.
-        num_classes: Classes of the data.
-    """
-    count = output.num_predictions
-    values: dict[str, tuple[int, ...]] = {
-        "first_labels": tuple(int(label) for label in labels[:count]),
-        "first_predictions": tuple(int(label) for label in predicted[:count]),
-    }
-    if output.per_class_accuracy:
-        values["class_samples"] = tuple(int(n) for n in np.bincount(labels, minlength=num_classes))
-        correct = labels[labels == predicted]
-        values["class_correct"] = tuple(int(n) for n in np.bincount(correct, minlength=num_classes))
-    return Predictions(**values)
+    """Reduces true classes and predicted ones, (samples,) each, to what the recipe asks for."""
+    counted = (labels, labels[labels == predicted]) if output.per_class_accuracy else ()
+    per_class = [tuple(np.bincount(each, minlength=num_classes).tolist()) for each in counted] or [(), ()]
+    return Predictions(
+        first_labels=tuple(labels[: output.num_predictions].tolist()),
+        first_predictions=tuple(predicted[: output.num_predictions].tolist()),
+        class_samples=per_class[0],
+        class_correct=per_class[1],
+    )
 
 
 def write_model_files(prepared: Prepared) -> None:
     """Saves the model and draws its graph, as far as the recipe asks for it; what cannot be done becomes a note."""
     output, model, journal = prepared.request.recipe.output, prepared.model, prepared.journal
-    folder = files_folder(journal.path)
-    if output.saves_model:
-        journal.append("stage", name="saving the model")
-        if problem := _write(folder / MODEL_FILE, lambda part: _save(model, part)):
-            journal.append("note", text=f"the model was not saved: {problem}.")
-    if output.draws_model and (problem := _write(folder / PICTURE_FILE, lambda part: _draw(model, part))):
-        journal.append("note", text=f"the model's graph was not drawn: {problem}.")
+    files = {MODEL_FILE: (output.saves_model, _save), PICTURE_FILE: (output.draws_model, _draw)}
+    for name, (is_wanted, write) in files.items():
+        if not is_wanted:
+            continue
+        journal.append("stage", name=f"writing {name}")
+        path = files_folder(journal.path) / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as part:
+                write(model, part)
+        except Exception as error:  # disk, a user's layer that cannot be serialised, no pydot: of kinds of their own
+            journal.append("note", text=f"{path} was not written: {error}.")
 
 
 def _gives_classes(model: Any, num_classes: int) -> bool:
@@ -98,16 +90,16 @@ def _gives_classes(model: Any, num_classes: int) -> bool:
     return [len(shape) == 2 and shape[1] >= num_classes for shape in shapes] == [True]
 
 
-def _append(
-    journal: Journal, name: Any, num_samples: int, start: float, loss: float | None, accuracy: float | None
-) -> None:
+def _record(journal: Journal, name: Any, num_samples: int, measure: Callable[[], Mapping[str, float]]) -> None:
+    start = time.perf_counter()
+    found = measure()
     seconds = time.perf_counter() - start
-    finite = [value if value is not None and np.isfinite(value) else None for value in (loss, accuracy)]
-    record = Evaluation(name=name, num_samples=num_samples, seconds=seconds, loss=finite[0], accuracy=finite[1])
+    finite = {key: found[key] if np.isfinite(found.get(key, np.nan)) else None for key in ("loss", "accuracy")}
+    record = Evaluation(name=name, num_samples=num_samples, seconds=seconds, **finite)
     journal.append("evaluation", evaluation=to_plain(record))
 
 
-def _evaluate_views(prepared: Prepared) -> tuple[float, float]:
+def _evaluate_views(prepared: Prepared) -> dict[str, float]:
     """Returns -log of the label's mean probability over the views, averaged, and the accuracy of the mean."""
     from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilities
 
@@ -123,23 +115,13 @@ def _evaluate_views(prepared: Prepared) -> tuple[float, float]:
     mean = total / splits.spec.views
     labels = splits.validation.labels()
     of_label = np.maximum(mean[np.arange(len(labels)), labels], np.finfo(np.float32).tiny)
-    return float(-np.log(of_label).mean()), float((np.argmax(mean, axis=-1) == labels).mean())
+    accuracy = (np.argmax(mean, axis=-1) == labels).mean()
+    return {"loss": float(-np.log(of_label).mean()), "accuracy": float(accuracy)}
 
 
 def _softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
-
-
-def _write(path: Path, write: Callable[[Path], None]) -> str:
-    """Writes a file, whole or not at all; returns what was in the way; "": nothing."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            write(part)
-    except Exception as error:  # disk, a user's layer that cannot be serialised, no pydot, which raises its own kinds
-        return f"{path}: {error}"
-    return ""
 
 
 def _save(model: Any, path: Path) -> None:

@@ -23,8 +23,6 @@ class LogitsCrossEntropy(keras.losses.Loss):  # type: ignore[misc]  # Keras has 
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each sample."""
-        if len(y_pred.shape) != 2:
-            raise ValueError(f"logits must be of shape (batch, classes). Received: {tuple(y_pred.shape)}.")
         # In another shape, Keras does not know the output of a softmax for what it is.
         logits = ops.reshape(y_pred, (-1, y_pred.shape[-1]))
         return ops.sparse_categorical_crossentropy(ops.reshape(y_true, (-1,)), logits, from_logits=True)

@@ -92,10 +92,10 @@ class Prepared:
 
     def measure_usage(self) -> UsageMeter:
         """Begins to measure what the training takes of the machine, by all of its workers there."""
-        gpu_memory = backends.current().watch_gpus(self.resolved.gpu_names)
+        read_gpu_peaks = backends.current().watch_gpus(self.resolved.gpu_names)
         if self.request.worker_rank is None:
-            return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
-        return UsageMeter(gpu_memory, fellows=find_fellows(self.request.worker_rank.addresses[0]))
+            return UsageMeter(read_gpu_peaks, memory_before_model=self.memory_before_model)
+        return UsageMeter(read_gpu_peaks, fellows=find_fellows(self.request.worker_rank.addresses[0]))
 
     def note_shared_machine(self) -> None:
         """Says so in the journal if another run measured on the machine, before this one began or at its end."""

@@ -6,7 +6,7 @@ not run code unasked.
 
 import contextlib
 import hashlib
-import importlib.util
+import importlib.machinery
 import inspect
 import sys
 import sysconfig
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import keras
 
 _FRAMES = 3  # of the user's code, shown where it raised
-_SEED_UNUSED = "--seed and --vary-seed do not change its initial weights."
 # Frames of tfbench, of Python, and of what is installed: they say nothing of what the user's code does wrong.
 _NOT_THE_USERS = (
     str(Path(__file__).parents[1]),
@@ -45,40 +44,32 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     Raises:
         RecipeError: It is not allowed, cannot be found or called, raised, or returned what is no model for this data.
     """
-    where, rng_utils = f"model.name: {config.name}", _rng_utils()
-    with _watched(where):
-        build = _import(config.name, where, allows_code=allows_code)
-        seed = rng_utils.get_random_seed()
-        model = foreign_model.fit_to_data(_call(build, where, "spec", spec, config.options), spec, where)
-        if rng_utils.get_random_seed() != seed:
-            warnings.warn(f"{config.name} sets the random seed: {_SEED_UNUSED}", Notice, stacklevel=2)
+    where = f"model.name: {config.name}"
+    build = _import(config.name, where, allows_code=allows_code)
+    model, sets_seed = _call(build, where, {"spec": spec}, config.options)
+    model = foreign_model.fit_to_data(model, spec, where)
+    if sets_seed:
+        text = f"{config.name} sets the random seed: --seed and --vary-seed do not change its initial weights."
+        warnings.warn(text, Notice, stacklevel=2)
     foreign_model.require_precision(model, where)
     warnings.warn(f"the network is code of {_describe_source(build)}.", Notice, stacklevel=2)
     return model
 
 
 def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: bool) -> Splits:
-    """Calls the user's `load_splits(data_dir, **options)`.
-
-    Returns:
-        The `Splits` that it returned, or those made of the arrays ((x_train, y_train), (x_val, y_val)).
+    """Calls the user's `load_splits(data_dir, **options)`, which returns ((x_train, y_train), (x_val, y_val)).
 
     Raises:
         RecipeError: It is not allowed, cannot be found or called, or raised.
         DatasetError: It returned something else.
     """
     where = f"dataset.name: {config.name}"
-    with _watched(where):
-        load = _import(config.name, where, allows_code=allows_code)
-        with _seeds_restored():
-            loaded = _call(load, where, "data_dir", data_dir, config.options)
-    source = f"code of {_describe_source(load)}"
-    splits = loaded if isinstance(loaded, Splits) else splits_of_arrays(loaded, source=source, where=where)
-    counts = {"train": splits.spec.train_samples, "validation": splits.spec.validation_samples}
-    for name, split in (("train", splits.train), ("validation", splits.validation), ("test", splits.test)):
-        if split is None or split.read or splits.spec.is_structured:
-            continue  # read when they are used, or checked array by array
-        if problem := find_mismatch(split, splits.spec, counts.get(name, splits.spec.test_samples)):
+    load = _import(config.name, where, allows_code=allows_code)
+    loaded, _ = _call(load, where, {"data_dir": data_dir}, config.options)
+    splits = splits_of_arrays(loaded, source=f"code of {_describe_source(load)}", where=where)
+    for name, split in (("train", splits.train), ("validation", splits.validation)):
+        # Structured data is checked array by array.
+        if not splits.spec.is_structured and (problem := find_mismatch(split, splits.spec, split.num_samples)):
             raise DatasetError(f"{where}: {name}: {problem}.")
     return splits
 
@@ -97,11 +88,12 @@ def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
         raise RecipeError(f"{where} {registry.CODE_NOT_ALLOWED}")
     module_name, _, function_name = name.rpartition(":")
     is_file = module_name.endswith(".py")
-    folder = str(Path(module_name).parent.absolute() if is_file else Path.cwd())
+    path = Path(module_name).absolute()
+    folder = str(path.parent if is_file else Path.cwd())
     if folder not in sys.path:
         sys.path.append(folder)  # at the end: a json.py there must not stand for Python's own
-    with _users_errors(where, module_name), _seeds_restored():
-        module = _import_file(Path(module_name), where) if is_file else importlib.import_module(module_name)
+    with _users_code(where):
+        module = _import_file(path) if is_file else importlib.import_module(module_name)
     function = getattr(module, function_name, None)
     if not callable(function):
         found = "nothing of that name" if function is None else f"a {type(function).__name__}"
@@ -109,79 +101,76 @@ def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]  # mypy takes it for a plain callable
 
 
-def _import_file(path: Path, where: str) -> types.ModuleType:
+def _import_file(path: Path) -> types.ModuleType:
     """Imports a file by its path: once, unless it is another one of the same name."""
     name = path.stem
-    known = sys.modules.get(name)
-    if known is not None and getattr(known, "__file__", None) == str(path):
-        return known
-    if not path.is_file():
-        raise RecipeError(f"{where}: there is no file {path}.")
-    if known is not None or name in sys.stdlib_module_names:
+    if name in sys.stdlib_module_names or getattr(sys.modules.get(name), "__file__", str(path)) != str(path):
         name = f"{name} of {path.parent}"
-    found = importlib.util.spec_from_file_location(name, path)
-    if found is None or found.loader is None:
-        raise RecipeError(f"{where}: {path} cannot be imported.")
-    module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module
-    found.loader.exec_module(module)
-    return module
+    if name not in sys.modules:
+        loader = importlib.machinery.SourceFileLoader(name, str(path))
+        module = types.ModuleType(name)
+        module.__file__, module.__loader__ = str(path), loader
+        sys.modules[name] = module
+        loader.exec_module(module)
+    return sys.modules[name]
 
 
-def _call(function: Callable[..., Any], where: str, first: str, value: object, options: Mapping[str, object]) -> Any:
-    """Calls a function of the user's with its options, and with `value`, by the name `first` or in the first place."""
-    arguments: tuple[object, ...] = ()
+def _call(
+    function: Callable[..., Any], where: str, given: Mapping[str, object], options: Mapping[str, object]
+) -> tuple[Any, bool]:
+    """Calls a function of the user's with its options, and with what it is given, if it takes that.
+
+    Returns:
+        What it returned, and whether it set the random seed.
+    """
     signature = inspect.signature(function)
-    named, others = signature.parameters.get(first), list(signature.parameters.values())
-    if named and named.kind is not named.POSITIONAL_ONLY and first not in options:
-        options = {first: value, **options}
-    elif others and _has_to_be_given(others[0], options):
-        arguments = (value,)
+    arguments = {name: value for name, value in given.items() if name in signature.parameters} | dict(options)
     try:
-        signature.bind(*arguments, **options)
+        signature.bind(**arguments)
     except TypeError as error:
         name = where.rpartition(":")[2]
-        taken = ", ".join(dict.fromkeys([first, *options]))
         raise RecipeError(
-            f"{where}: cannot be called as {name}({taken}), with the other keys of its table: {error}. It is "
-            f"{name}{signature}."
+            f"{where}: cannot be called as {name}({', '.join([*given, *options])}), with the other keys of its table: "
+            f"{error}. It is {name}{signature}."
         ) from error
-    with _users_errors(where):
-        return function(*arguments, **options)
-
-
-def _has_to_be_given(parameter: inspect.Parameter, options: Mapping[str, object]) -> bool:
-    is_by_name_alone = parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
-    return not is_by_name_alone and parameter.default is parameter.empty and parameter.name not in options
+    with _users_code(where) as seed:
+        returned = function(**arguments)
+        return returned, _rng_utils().get_random_seed() != seed
 
 
 @contextlib.contextmanager
-def _users_errors(where: str, module_name: str = "") -> Iterator[None]:
-    """Turns what the user's code raises into a message that shows where in it.
+def _users_code(where: str) -> Iterator[int | None]:
+    """Runs code of the user's, which may not change what the recipe sets for the whole process; yields the seed.
+
+    All random numbers begin anew after it, since the run's seed is `training.seed`.
 
     Raises:
-        RecipeError: With the last lines of the traceback.
+        RecipeError: It raised, with the last lines of the traceback; or it changed a setting.
     """
+    rng_utils, before = _rng_utils(), _process_wide_settings()
+    seed: int | None = rng_utils.get_random_seed()
     argv, sys.argv = sys.argv, [where.rpartition(": ")[2]]  # the process's own are none of the user's
     try:
-        yield
+        yield seed
     except TfbenchError:
         raise
-    except ModuleNotFoundError as error:
-        if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
-            raise RecipeError(_explain(error, where)) from error  # one that the user's module imports
-        raise RecipeError(
-            f"{where}: there is no module {error.name} in PYTHONPATH or the current folder {Path.cwd()}."
-        ) from error
     except (Exception, SystemExit) as error:
         raise RecipeError(_explain(error, where)) from error
     finally:
         sys.argv = argv
+    if seed is not None:
+        rng_utils.set_random_seed(seed)
+    for name, value in _process_wide_settings().items():
+        if value != before[name]:
+            raise RecipeError(
+                f"{where}: changed {name} from {before[name]} to {value}. Leave it alone: "
+                "the recipe says how a run is set up, so that runs can be compared."
+            )
 
 
 def _explain(error: BaseException, where: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_USERS)] or frames
+    users = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_USERS)]
     last = [f"  {line}" for line in traceback.format_exception_only(error)]
     lines = [f"{where}: raised an error:", *traceback.format_list(users[-_FRAMES:]), *last]
     return "\n".join(line.rstrip() for line in lines)
@@ -191,33 +180,6 @@ def _rng_utils() -> Any:
     from keras.src.utils import rng_utils  # the seed can be set, but not asked for, elsewhere
 
     return rng_utils
-
-
-@contextlib.contextmanager
-def _seeds_restored() -> Iterator[None]:
-    """Begins all random numbers anew after the user's code, which may have set a seed: the run's is `training.seed`."""
-    rng_utils = _rng_utils()
-    seed = rng_utils.get_random_seed()
-    yield
-    if seed is not None:
-        rng_utils.set_random_seed(seed)
-
-
-@contextlib.contextmanager
-def _watched(where: str) -> Iterator[None]:
-    """Sees to it that the user's code leaves alone what the recipe sets for the whole process.
-
-    Raises:
-        RecipeError: It changed a setting.
-    """
-    before = _process_wide_settings()
-    yield
-    for name, value in _process_wide_settings().items():
-        if value != before[name]:
-            raise RecipeError(
-                f"{where}: changed {name} from {before[name]} to {value}. Leave it alone: "
-                "the recipe says how a run is set up, so that runs can be compared."
-            )
 
 
 def _process_wide_settings() -> dict[str, object]:

@@ -79,9 +79,7 @@ MUST_BE_EQUAL: dict[str, dict[str, object]] = {
         "usable_cores": 2,
         "cpu_quota_cores": 1.5,
         "niceness": 15,
-        "scheduling_policy": "SCHED_BATCH",
         "memory_limit_bytes": 2**30,
-        "cpuset": "0-3",
     },
 }
 

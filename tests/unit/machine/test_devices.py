@@ -42,7 +42,6 @@ def explain(facts: dict[str, Any], framework: dict[str, Any], known: tuple[Gpu, 
         ({}, {"cuda": None}, "TensorFlow 2.21.0 is a build without CUDA", "pip uninstall tensorflow-cpu; pip "),
         ({}, {}, "cannot start CUDA 12.5.1 with driver 550.54.15", ': pip install "tensorflow[and-cuda]"'),
         ({"cuda_visible_devices": "0"}, {}, "cannot start CUDA 12.5.1", 'pip install "tensorflow[and-cuda]"'),
-        ({}, {"words": "Cannot dlopen."}, "too new for the driver (Cannot dlopen.)", "[and-cuda]"),
         ({"driver": "580.65"}, {"name": "jax", "cuda": None}, "JAX", 'pip install "jax[cuda13]"'),
         ({}, {"name": "jax", "cuda": "13"}, "JAX", 'pip install "jax[cuda12]"'),
         ({"driver": "580.65"}, {"name": "torch", "cuda": None}, "PyTorch", "https://download.pytorch.org/whl/cu130"),
@@ -72,11 +71,8 @@ def test_a_gpu_may_be_in_the_machine_without_a_place_on_its_bus(
     assert found in explain(facts, {}, known)
 
 
-@pytest.mark.parametrize(("facts", "framework"), [({}, {"gpus": ("Titan X",)}), (BARE, {})])
-def test_says_nothing_of_a_gpu_that_is_seen_or_of_a_machine_without_one(
-    facts: dict[str, Any], framework: dict[str, Any]
-) -> None:
-    assert explain(facts, framework) == ""
+def test_says_nothing_of_a_gpu_that_is_seen_or_of_a_machine_without_one() -> None:
+    assert explain({}, {"gpus": ("Titan X",)}) == explain(BARE, {}) == ""
 
 
 def write_pci_device(root: Path, address: str, vendor: str, device_class: str) -> None:
@@ -113,17 +109,8 @@ def report(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str) -> Framewo
     return devices.ask("tensorflow")
 
 
-def test_a_report_is_read_with_the_last_words_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    stderr = (
-        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
-        "W0000 00:00:1.5  7 gpu_device.cc:2342] Cannot dlopen some GPU libraries.\n"
-        "  return torch._C._cuda_getDeviceCount() > 0\n"
-    )
-    found = report(monkeypatch, "noise\n" + json.dumps(to_plain(TENSORFLOW)) + "\n", stderr)
-    assert found == dataclasses.replace(TENSORFLOW, words="Cannot dlopen some GPU libraries.")
-
-
-def test_a_child_that_crashed_is_a_problem_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_the_last_line_and_one_that_crashed_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert report(monkeypatch, "noise\n" + json.dumps(to_plain(TENSORFLOW)) + "\n", "W0000") == TENSORFLOW
     found = report(monkeypatch, "", "Traceback\nImportError: libfoo\n")
     assert found == Framework(name="tensorflow", problem="ImportError: libfoo")
 
@@ -137,9 +124,8 @@ def test_gpus_are_those_that_frameworks_see_in_the_words_of_the_driver(monkeypat
     assert list_gpus(GpuFacts(), [TENSORFLOW]) == ()  # which the driver has, and no framework sees
 
 
-@pytest.mark.parametrize("node", ["nvidia0", "dxg", "kfd"])
 def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "is_installed", lambda backend: backend != "torch")
     answers = iter(
@@ -153,16 +139,15 @@ def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
     monkeypatch.setattr(devices, "ask", lambda backend: next(answers))
     (tmp_path / "dev").mkdir()
     assert devices.count_gpus(root=tmp_path) == 0
-    (tmp_path / "dev" / node).touch()
+    (tmp_path / "dev" / "nvidia0").touch()
     assert devices.count_gpus(root=tmp_path) == 3
     assert devices.count_gpus("jax", tmp_path) == 1
     with pytest.raises(DeviceError, match=r"^JAX could not be asked for its devices: no driver$"):
         devices.count_gpus("jax", tmp_path)
     with pytest.raises(DeviceError, match=r"PyTorch is not installed\. pip install torch\.$"):
         devices.count_gpus("torch", tmp_path)
-    if node == "nvidia0":
-        with pytest.warns(Notice, match=r"an NVIDIA GPU is in this machine \(/dev/nvidia0\) and is not used"):
-            assert devices.count_gpus(root=tmp_path) == 0
+    with pytest.warns(Notice, match=r"an NVIDIA GPU is in this machine \(/dev/nvidia0\) and is not used"):
+        assert devices.count_gpus(root=tmp_path) == 0
 
 
 @pytest.mark.parametrize(

@@ -55,24 +55,9 @@ def test_all_that_the_driver_says_is_read(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_what_the_driver_does_not_say_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    rejected = ("nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetEnforcedPowerLimit")
-    install(monkeypatch, Card("0000:02:00.0", "GRID T4-8Q", rejected=rejected), Card("0000:03:00.0", is_lost=True))
-    (gpu,) = gpus.read_gpus()
-    assert (gpu.name, gpu.memory_bytes, gpu.driver) == ("GRID T4-8Q", 80 * 2**30, "550.54.15")
-    assert gpu.clock_mhz is gpu.memory_clock_mhz is gpu.power_limit_watts is None
-
-
 def test_a_machine_without_a_driver_has_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, FAST, is_there=False)
     assert gpus.read_gpus() == gpus.find_addresses(["GPU:0"]) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "address"), [("00000000:3B:00.0", "0000:3b:00.0"), ("00010000:03:1F.7", "10000:03:1f.7")]
-)
-def test_an_address_is_written_as_linux_does(text: str, address: str) -> None:
-    assert gpus.read_address(text) == address
 
 
 @pytest.mark.parametrize(

@@ -200,10 +200,11 @@ def test_warnings_stand_once_with_the_number_of_runs_that_have_them() -> None:
 
 def test_the_page_ends_with_the_environment_the_commands_and_the_recipe() -> None:
     gpu = Gpu(name="Example GPU", memory_bytes=8 * 2**30, driver="555.42", power_limit_watts=400.0)
-    page = Page(render_report(contents_of(environment=build_environment(gpus=(gpu,), git_dirty=True, cpuset=None))))
+    page = Page(
+        render_report(contents_of(environment=build_environment(gpus=(gpu,), git_dirty=True, cpu_governor=None)))
+    )
     labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
     assert (labelled["gpus 0 name"], labelled["gpus 0 memory"]) == ("Example GPU", "8.00 GiB")
     assert (labelled["git dirty"], labelled["num logical cores"]) == ("True", "8")
-    assert "cpuset" not in labelled
     assert labelled["keras"] == "3.12.0 (3 runs); 3.13.0 (1 run)"
     assert page.texts["code"][-2:] == ["tfbench sweep test.toml --repeats 2", '[model]\nname = "mlp"']

@@ -87,28 +87,18 @@ def test_one_reading_comes_as_the_steady_part_begins() -> None:
     assert "steady" not in Training(warmup_steps=40).events
 
 
-def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_take() -> None:
-    read, unread = Training(), Training(reads=False)
+@pytest.mark.parametrize("warmup_steps", [1, 5, 12, 15])  # with the first step, with an epoch, within a later one
+def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_take(warmup_steps: int) -> None:
+    read, unread = Training(warmup_steps=warmup_steps), Training(warmup_steps=warmup_steps, reads=False)
     assert read.spans == unread.spans
+    assert read.events[read.events.index("steady") - 1].endswith(f"-{warmup_steps}")
+    entries, without = (one.breakdown.record().entries for one in (read, unread))
+    assert entries["callbacks"] - without.get("callbacks", 0.0) == pytest.approx(READING_MS / 1000)
+    assert entries["validation"] == without["validation"]
     assert sum(span.seconds for span in read.spans) == pytest.approx(3 * 12 * STEP_MS / 1000)
     assert [epoch.epoch_seconds for epoch in read.epochs] == pytest.approx([0.12] * 3)
     assert [epoch.validation_seconds for epoch in read.epochs] == pytest.approx([0.07] * 3)
     assert read.readings.clock.steady_steps_per_second == unread.readings.clock.steady_steps_per_second
-
-
-def test_the_breakdown_has_it_between_steps_and_epochs() -> None:
-    read, unread = (training.breakdown.record().entries for training in (Training(), Training(reads=False)))
-    assert {name: read[name] for name in ("warmup", "steady", "validation")} == {
-        name: unread[name] for name in ("warmup", "steady", "validation")
-    }
-    assert read["callbacks"] - unread.get("callbacks", 0.0) == pytest.approx(READING_MS / 1000)
-
-
-@pytest.mark.parametrize("warmup_steps", [1, 12, 15])
-def test_a_warm_up_may_end_with_the_first_step_with_an_epoch_or_within_a_later_one(warmup_steps: int) -> None:
-    read, unread = Training(warmup_steps=warmup_steps), Training(warmup_steps=warmup_steps, reads=False)
-    assert read.spans == unread.spans
-    assert read.events[read.events.index("steady") - 1].endswith(f"-{warmup_steps}")
 
 
 def test_a_limit_within_an_epoch_ends_its_training() -> None:

@@ -125,4 +125,4 @@ def test_says_what_a_picture_needs_where_it_cannot_be_drawn(
 
     monkeypatch.setattr(keras.utils, "plot_model", fail)
     text = write_files(model, tmp_path, draws_model=True).read_text()
-    assert "the model's graph was not drawn: " in text and "You must install pydot" in text
+    assert "model.png was not written: " in text and "You must install pydot" in text

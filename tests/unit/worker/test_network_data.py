@@ -10,7 +10,7 @@ from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources.user_arrays import splits_of_arrays
-from tfbench.errors import DatasetError, Notice, RecipeError
+from tfbench.errors import DatasetError, RecipeError
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
 from tfbench.worker import data
 
@@ -88,13 +88,6 @@ def test_structures_are_fed_as_they_are_and_alike_by_both_ways() -> None:
         input_pipeline.build_validation_dataset(splits, batch_size=5)
     ).as_numpy_iterator()
     assert sorted(inputs) == ["a", "b"]
-
-
-def test_notices_of_the_network_are_given_once(in_tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    Path("nets.py").write_text(CODE, encoding="utf-8")
-    model = ModelConfig(name=f"{in_tmp_path}/nets.py:build")
-    data.make_splits(DatasetConfig(name="network"), model, allows_code=True)
-    assert not [warning for warning in recwarn if issubclass(warning.category, Notice)]
 
 
 def test_weights_of_the_training_alone_leave_the_validation_unweighted() -> None:

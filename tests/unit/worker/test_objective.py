@@ -12,7 +12,7 @@ from tfbench.models.structure.foreign_model import find_second_scaling
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.worker import compiled_model
-from tfbench.worker.objective import LogitsCrossEntropy, ProbabilityCrossEntropy, gives_probabilities
+from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilities
 
 SPEC = DatasetSpec(
     input_shape=(3,), input_dtype="float32", target_shape=(), num_classes=10, train_samples=8, validation_samples=8
@@ -55,11 +55,6 @@ def test_summed_squared_error_adds_the_steps_of_a_sequence() -> None:
     truth = np.zeros((2, 3, 1), np.float32)
     predicted = np.array([[[1], [2], [3]], [[0], [0], [2]]], np.float32)
     assert float(SummedSquaredError()(truth, predicted)) == pytest.approx((14 + 4) / 2)
-
-
-def test_logits_of_a_sequence_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"logits must be of shape \(batch, classes\)\. Received: \(8, 3, 10\)\."):
-        LogitsCrossEntropy()(np.zeros((8, 3)), np.zeros((8, 3, 10)))
 
 
 @keras.saving.register_keras_serializable("tests")

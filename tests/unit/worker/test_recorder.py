@@ -176,19 +176,6 @@ def test_time_spent_in_a_restart_after_the_warmup_does_not_count_towards_the_lim
     assert run.steps(1)
 
 
-def test_the_breakdown_is_told_of_first_step_warmup_and_steady_steps() -> None:
-    run = Run([0, 1, 2, 3, 4, 5, 6, 7], warmup_steps=2)
-    run.clock.begin_epoch(1)
-    assert run.breakdown.opened == ["first_step"]
-    run.steps(1)
-    run.clock.restart()
-    assert run.breakdown.opened[1:] == ["warmup", "warmup"]
-    run.steps(1)
-    assert run.breakdown.opened[3:] == ["steady"]
-    run.steps(1, ends_epoch=True)
-    assert run.breakdown.opened[4:] == ["callbacks"]
-
-
 def test_a_first_execution_of_all_the_warmup_is_followed_by_steady_steps() -> None:
     run = Run([0, 1, 2, 3, 4], warmup_steps=3)
     run.clock.begin_epoch(1)

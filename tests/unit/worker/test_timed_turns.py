@@ -54,14 +54,6 @@ def test_a_turn_takes_as_many_calls_as_fill_it_after_one_that_is_not_timed(clock
     assert functions.estimate("short") == pytest.approx(0.005)
 
 
-@pytest.mark.parametrize("seconds", [0.01, 0.5])
-def test_what_a_device_still_does_for_others_is_not_timed(clock: Clock, seconds: float) -> None:
-    functions = TimedTurns()
-    functions.add("step", clock.call("step", 0.0, device_seconds=seconds))
-    rounds = list(functions.rounds(0.1, clock.call("restore", 0.0, device_seconds=1.0)))
-    assert [one.seconds["step"] for one in rounds] == pytest.approx([seconds] * len(rounds))
-
-
 def test_rounds_go_forwards_and_backwards_from_the_same_weights_until_the_time_is_over(clock: Clock) -> None:
     functions = TimedTurns()
     functions.add("a", clock.call("a", 0.3))

@@ -31,7 +31,7 @@ _RECORDED = {
     ),
     "environment": (
         *("tensorflow_onednn", "thread_variables", *VERSIONS, "hostname", "cpu_model", "usable_cores"),
-        *("cpu_quota_cores", "niceness", "scheduling_policy", "memory_limit_bytes", "cpuset"),
+        *("cpu_quota_cores", "niceness", "memory_limit_bytes"),
     ),
 }
 MUST_BE_EQUAL = frozenset(
@@ -51,7 +51,7 @@ OF_BACKENDS = (
     *_FLOPS,
 )
 # What two machines differ in by nature, where machines are what is compared; not what was set on them, as threads.
-OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memory_limit_bytes", "cpuset")
+OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memory_limit_bytes")
 # What does not keep machines from being compared: that, what their kernels and processors choose, and versions, which
 # are warnings.
 BETWEEN_MACHINES = (*OF_MACHINES, "tensorflow_onednn", *VERSIONS)

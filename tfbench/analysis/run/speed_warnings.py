@@ -100,17 +100,13 @@ def _cpu_governor(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "The measuring process ran with {found}, so it shares cores differently from a usual process.",
-    "Use niceness 0 and SCHED_OTHER, or compare only with runs like this one.",
+    "The measuring process ran with niceness {niceness}, so it shares cores differently from a usual process.",
+    "Use niceness 0, or compare only with runs like this one.",
 )
 def _priority(run: Evidence) -> Iterator[Values]:
-    if environment := run.result.environment:
-        found = {
-            f"niceness {environment.niceness}": (environment.niceness or 0) > 0,
-            f"policy {environment.scheduling_policy}": environment.scheduling_policy not in (None, "SCHED_OTHER"),
-        }
-        if any(found.values()):
-            yield {"found": ", ".join(name for name, holds in found.items() if holds)}
+    niceness = run.result.environment.niceness if run.result.environment else None
+    if niceness and niceness > 0:
+        yield {"niceness": niceness}
 
 
 @MACHINE.row(
