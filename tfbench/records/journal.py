@@ -18,7 +18,6 @@ from tfbench.records import json_lines as record_lines
 from tfbench.records.json_lines import Record
 from tfbench.records.profile import Profile
 from tfbench.records.run import RunExit, RunRequest, RunResult, StepSpan
-from tfbench.records.whole_files import open_at_once
 from tfbench.schema import build, to_plain
 from tfbench.wording import count
 
@@ -236,31 +235,9 @@ def read_records(path: Path) -> list[Record]:
         TrackingError: The file is no journal.
     """
     try:
-        return _require_request(path, record_lines.read_file(path))
+        records = record_lines.read_file(path)
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def read_start(path: Path) -> list[Record]:
-    """Reads a journal up to the record that says that all was ready to train, and no further.
-
-    Raises:
-        TrackingError: The file is no journal.
-    """
-    records: list[Record] = []
-    try:
-        with open(path, "rb", opener=open_at_once) as file:
-            for line in file:
-                with contextlib.suppress(ValueError):
-                    records.append(record_lines.parse(line))
-                    if events.class_of(records[-1]) is events.Ready:
-                        break
-    except OSError as error:
-        raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-    return _require_request(path, records)
-
-
-def _require_request(path: Path, records: list[Record]) -> list[Record]:
     if not records or events.class_of(records[0]) is not events.Requested:
         raise damaged(path, "is no tfbench journal: it does not begin with a request")
     return records
