@@ -85,7 +85,7 @@ def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_
     assert (folder / "profile.png").read_bytes()[:4] == b"\x89PNG"
     assert list_files(journal) == [files_folder(journal) / "profile.png"]
     assert {path.name for path in folder.iterdir()} == {
-        *("journal.jsonl", "recipe.json", "environment.json", "result.json"),
+        *("journal.jsonl", "result.json"),
         *("profile.png", "trace"),
     }
 
