@@ -12,7 +12,6 @@ from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, Pe
 from tfbench.records.placement import ExchangeCheck, Placement, ReplicaCheck, Spread
 from tfbench.records.profile import (
     BandwidthCheck,
-    EpochCheck,
     ProfiledLayer,
     ProfiledOperation,
     ProfileRound,
@@ -172,10 +171,8 @@ _FACTS: dict[str, dict[str, Any]] = {
     "note": {"text": str},
     "profile_layers": {"layers": tuple[ProfiledLayer, ...], "problem": str},
     "profile_bandwidth": {"bandwidth": BandwidthCheck},
-    "profile_epoch": {"epoch": EpochCheck},
     "profile_operations": {
         "operations": tuple[ProfiledOperation, ...],
-        "host_waits": tuple[ProfiledOperation, ...],
         "num_steps": NaturalNumber,
         "step_seconds": float | None,
     },

@@ -25,7 +25,7 @@ def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store)
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"metrics": []}, {"created": "now"}, {"created": 1e308}, {"tags": {"a": 1}}, {"environment": {"a": 1}}),
+        *({"metrics": []}, {"created": "now"}, {"created": 1e308}, {"tags": {"a": 1}}, {"cost": [1]}),
         *({"settings": [1]}, {"run_id": "other"}, None),
     ],
 )
