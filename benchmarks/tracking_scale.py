@@ -40,7 +40,6 @@ from tracking_truth import build_stores, verify  # noqa: E402
 
 from servers import MlflowServer  # noqa: E402
 from tfbench.errors import TrackingError  # noqa: E402
-from tfbench.records import events  # noqa: E402
 from tfbench.records.journal import Replay, read_records  # noqa: E402
 from tfbench.store.store import Store  # noqa: E402
 from tfbench.tracking.mlflow_tracker import MlflowTracker  # noqa: E402
@@ -94,7 +93,8 @@ def track_one(store: Store, run_id: str, tracker: MlflowTracker) -> str:
     """Tracks a run as it is tracked while it is measured; returns what went wrong at its end, "" if nothing did."""
     replay, is_tracked = Replay(), True
     for record in read_records(store.journal_path(run_id)):
-        if isinstance(replay.apply(record), events.Ready | events.EpochEnded) and is_tracked:
+        replay.apply(record)
+        if record["kind"] in ("ready", "epoch") and is_tracked:
             try:
                 tracker.update(replay.result(), None)
             except TrackingError:  # it is left alone until the run is over

@@ -129,7 +129,7 @@ def hold(truth: RunResult, run: Any, values: list[tuple[str, int, float]], files
         yield f"run {name}: tags {sorted(lacking)}"
     if run.info.status != truth.status:
         yield f"run {name}: {run.info.status}, not {truth.status}"
-    wanted = {"recipe.json", "environment.json", "result.json", "journal.jsonl"}
+    wanted = {"result.json", "journal.jsonl"}
     wanted |= set() if truth.request.recipe.measurement.is_limited else {"loss.png"}
     present = {path.name for path in files.glob("*")}
     if not wanted <= present:

@@ -1,7 +1,6 @@
 import contextlib
 import dataclasses
 import logging
-import resource
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -302,18 +301,6 @@ def test_the_name_of_a_run_of_a_sweep_begins_with_what_tells_it_from_others(stor
     assert name_of("test-b32-default-r1") == "b32-r1-default-test-synthetic"
     assert name_of("my own") == "my own-synthetic"
     assert fields.params(result)["setup"] == "default cpu:0"
-
-
-def test_a_full_disk_is_one_clear_error(new_store: Store) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, before[1]))
-    try:
-        with pytest.raises(TrackingError) as caught:
-            new_tracker(new_store).update(build_sized_result(0), None)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert str(caught.value).startswith(f"MLflow at {new_store.tracking_uri}: ")
-    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_a_database_is_made_once_by_those_that_begin_at_once_and_not_by_halves(new_store: Store) -> None:

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -108,29 +107,4 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(server: MlflowServer, tmp_
     with contextlib.closing(LossyProxy(server, "nobody")) as proxy:
         seen(*RUN, "--format", "json", MLFLOW_TRACKING_URI=f"http://me:{QUOTED}@127.0.0.1:{proxy.port}")
     require_nowhere(tmp_path, server.files.parent)
-    require_unseen(seen)
-
-
-@pytest.fixture
-def dead_port() -> Iterator[int]:
-    """A port that nobody listens on, nor can meanwhile."""
-    with socket.socket() as kept:
-        kept.bind(("127.0.0.1", 0))
-        yield kept.getsockname()[1]
-
-
-def test_a_dead_server_s_password_is_in_no_note_and_recover_says_how_it_gets_it(tmp_path: Path, dead_port: int) -> None:
-    uri = f"http://me:{QUOTED}@127.0.0.1:{dead_port}"
-    seen = Watched(tmp_path, TFBENCH_SERVER_TIMEOUT="2s", MLFLOW_TRACKING_TOKEN=TOKEN)
-    done = seen(*RUN, "--tracking-uri", uri)
-    assert "The run goes on" in done.stdout
-    unnamed = seen("recover", exit_code=2)
-    assert f"name it with --tracking-uri {uri.replace(QUOTED, '***')}, or in MLFLOW_TRACKING_URI" in unnamed.stdout
-    assert "with the password in place of ***, or without both where MLFLOW_TRACKING_USERNAME" in unnamed.stdout
-    masked = seen("recover", "--tracking-uri", uri.replace(QUOTED, "***"), "--format", "json", exit_code=2)
-    assert "*** stands for a password" in masked.stdout
-    seen("recover", "--tracking-uri", uri, exit_code=2)
-    seen("recover", "--format", "json", exit_code=2, MLFLOW_TRACKING_URI=uri)
-    seen("ui", "--sweep", "@last", exit_code=2)
-    require_nowhere(tmp_path)
     require_unseen(seen)

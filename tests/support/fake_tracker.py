@@ -15,13 +15,10 @@ class FakeTracker(MlflowTracker):
         super().__init__(store.tracking_uri, "tfbench", store)
         self.finished: dict[str, RunResult] = {}
         self.rejected: set[str] = set()
-        self.is_down = False
         self.connections = 0
 
     def prepare(self) -> None:
         self.connections += 1
-        if self.is_down:
-            raise TrackingError("server is down")
 
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
         if result.request.run_id in self.rejected:

@@ -4,7 +4,6 @@ import contextlib
 import os
 import random
 import resource
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -21,7 +20,6 @@ MARK = "TEST_OF_FAULTS"  # in the environment of a command and of all that it st
 GOOD_RUN = "0" * 32  # which is in the store beside the run that something happens to
 LIFE_SECONDS = 20.0  # of a run with ten epochs of which nothing becomes, on a busy machine
 GONE_SECONDS = 30.0  # an orphan takes two at most; a busy machine is given more
-DISK_BYTES = 12 * 2**20
 RECIPE = """
 [recipe]
 title = "Faults"
@@ -181,23 +179,12 @@ def interrupt_twice(victim: Victim, chance: random.Random) -> None:
 
 
 def fill_disk(victim: Victim, chance: random.Random) -> None:
-    """The disk takes nothing more; or, where only a file's size can be limited, no file of the command grows."""
-    if not victim.store.is_mount():
-        limit_files_of_worker(victim, chance)
-        limit_files_of_parent(victim, chance)
-        return
-    with contextlib.suppress(OSError), (victim.store / "filler").open("wb", buffering=0) as filler:
-        while True:
-            filler.write(b"\0" * 4096)
-
-
-def limit_files_of_parent(victim: Victim, chance: random.Random) -> None:
-    _limit_files(victim, victim.process.pid, chance)
-
-
-def limit_files_of_worker(victim: Victim, chance: random.Random) -> None:
-    if worker := victim.find_worker():
-        _limit_files(victim, worker.pid, chance)
+    """No file of the command grows beyond the journal's size, more or less: some line is cut in the middle."""
+    worker = victim.find_worker()
+    size = max((path.stat().st_size for path in victim.journals()), default=0) + chance.randrange(2000)
+    for pid in (worker.pid, victim.process.pid) if worker else (victim.process.pid,):
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 def tear_tail(victim: Victim, chance: random.Random) -> None:
@@ -222,15 +209,6 @@ def delete_database(victim: Victim, chance: random.Random) -> None:
     (victim.store / "mlflow.db").unlink(missing_ok=True)
 
 
-def delete_temporary_files(victim: Victim, chance: random.Random) -> None:
-    """A cleaner goes through the folder of temporary files."""
-    for path in victim.temporary.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
 def kill_recover(victim: Victim, chance: random.Random) -> None:
     """The recovery is killed as well."""
     victim.kill_both()
@@ -243,11 +221,9 @@ def kill_recover(victim: Victim, chance: random.Random) -> None:
 Inject = Callable[[Victim, random.Random], None]
 FAULTS: tuple[Inject, ...] = (
     *(kill_parent, kill_worker, kill_both, terminate, interrupt, interrupt_twice, kill_recover),
-    *(fill_disk, limit_files_of_parent, limit_files_of_worker, delete_temporary_files),
-    *(tear_tail, lock_database, delete_database),
+    *(fill_disk, tear_tail, lock_database, delete_database),
 )
-ENDS_COMMAND = frozenset(FAULTS) - {lock_database, delete_database, delete_temporary_files}
-STARVES = frozenset({fill_disk, limit_files_of_parent, limit_files_of_worker, delete_temporary_files})
+ENDS_COMMAND = frozenset(FAULTS) - {lock_database, delete_database}
 KILLS_PARENT = frozenset({kill_parent, kill_both, tear_tail, kill_recover})
 
 
@@ -283,19 +259,6 @@ def draw_fault(seed: int, number: int) -> tuple[Fault, random.Random]:
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[None]:
-    """Makes a folder a small disk of its own, where that is allowed."""
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(folder)]
-    is_mounted = subprocess.run(mount, check=False, capture_output=True).returncode == 0
-    try:
-        yield
-    finally:
-        if is_mounted:
-            subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-@contextlib.contextmanager
 def swept_up(mark: str) -> Iterator[None]:
     """Leaves no process behind, whatever a test finds."""
     try:
@@ -314,13 +277,6 @@ def wait_until_gone(mark: str) -> list[str]:
             return [" ".join(process.cmdline()) for process in left]
         psutil.wait_procs(left, 0.2)
     return []
-
-
-def _limit_files(victim: Victim, pid: int, chance: random.Random) -> None:
-    """Lets no file grow beyond a size a little above that of the journal, so that some line is cut in the middle."""
-    size = max((path.stat().st_size for path in victim.journals()), default=0) + chance.randrange(2000)
-    with contextlib.suppress(ProcessLookupError):
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 def _tear(paths: list[Path], chance: random.Random) -> None:

@@ -157,12 +157,11 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
     tfbench export @last -o - | ssh other 'cat > run.jsonl'
     """
     from tfbench.records import json_lines
-    from tfbench.records.events import Exited, class_of
     from tfbench.records.journal import read_records
 
     run_id = store.find(run)
     records = read_records(store.journal_path(run_id))
-    if not any(class_of(record) is Exited for record in records):
+    if not any(record["kind"] == "exit" for record in records):
         click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
     data = json_lines.whole_lines(store.journal_path(run_id).read_bytes())
     target = output or Path(f"{run_id}.jsonl")

@@ -18,7 +18,6 @@ from tfbench.records import json_lines as record_lines
 from tfbench.records.json_lines import Record
 from tfbench.records.profile import Profile
 from tfbench.records.run import RunExit, RunRequest, RunResult, StepSpan
-from tfbench.records.whole_files import open_at_once
 from tfbench.schema import build, to_plain
 from tfbench.wording import count
 
@@ -30,6 +29,8 @@ WORK_SUFFIX = ".work"
 
 # Where a field of a kind of record goes in the result, if that calls it otherwise.
 _NAMES = {
+    ("epoch", "epoch"): "epochs",
+    ("profile_round", "round"): "rounds",
     ("evaluation", "evaluation"): "evaluations",
     ("peak_check", "peak_check"): "peak_checks",
     ("note", "text"): "notes",
@@ -128,54 +129,51 @@ class Replay:
         self._lists: dict[str, list[Any]] = {name: [] for name in _LISTS}
         self._num_unreadable_lines = 0
 
-    def apply(self, record: Record) -> events.Event:
-        """Takes in one record, and returns what it tells; a kind that this version does not know is passed over.
+    def apply(self, record: Record) -> dict[str, Any]:
+        """Takes in one record, and returns its fields; a kind that this version does not know is passed over.
 
         Raises:
             RecipeError: A field is not of its type.
             TrackingError: The journal is of another format.
         """
-        event = events.read_event(record)
-        fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(event) if field.name != "time"}
-        match event:
-            case events.Requested():
+        told = events.read_fields(record)
+        kind, time_ = record["kind"], told["time"]
+        fields = {name: value for name, value in told.items() if name != "time"}
+        match kind:
+            case "request":
                 request = self._values["request"] = read_request(record)
                 self._lists["epochs"] = list(request.resume.epochs) if request.resume else []
-            case events.SpansMeasured():
+            case "spans":
                 self._lists["spans"] += [
                     StepSpan(epoch=epoch, first_step=first, last_step=last, seconds=seconds)
-                    for epoch, first, last, seconds in event.spans
+                    for epoch, first, last, seconds in told["spans"]
                 ]
-            case events.StageBegun():
-                self._values["stage"] = event.name
-            case events.Ready():
+            case "stage":
+                self._values["stage"] = told["name"]
+            case "ready":
                 self._values |= {"stage": "training", **fields}
-            case events.Started():
-                self._values |= {"stage": "training", "started_at": event.time}
-            case events.Finished():
-                self._values |= {"stage": "finished", "ended_at": event.time}
-            case events.Failed():
-                self._values |= {"error": to_plain(event.error), "ended_at": event.time}
-            case events.Exited():
+            case "started":
+                self._values |= {"stage": "training", "started_at": time_}
+            case "finished":
+                self._values |= {"stage": "finished", "ended_at": time_}
+            case "failed":
+                self._values |= {"error": to_plain(told["error"]), "ended_at": time_}
+            case "exit":
                 self._values["exit"] = RunExit(**fields)
-                self._values.setdefault("ended_at", event.time)
-            case events.Unreadable():
-                self._num_unreadable_lines += 1
-            case events.EpochEnded():
-                self._lists["epochs"].append(event.epoch)
-            case events.RoundProfiled():
-                self._lists["rounds"].append(event.round)
-            case events.Rejected():
+                self._values.setdefault("ended_at", time_)
+            case "rejected":
                 pass
+            case record_lines.UNREADABLE:
+                self._num_unreadable_lines += 1
             case _:
-                values = self._profile if event.kind.startswith("profile_") else self._values
+                values = self._profile if kind.startswith("profile_") else self._values
                 for field, value in fields.items():
-                    name = _NAMES.get((event.kind, field), field)
+                    name = _NAMES.get((kind, field), field)
                     if name in self._lists:
                         self._lists[name].append(value)
                     else:
                         values[name] = value
-        return event
+        return told
 
     def result(self) -> RunResult:
         """Returns what is known so far."""
@@ -236,32 +234,10 @@ def read_records(path: Path) -> list[Record]:
         TrackingError: The file is no journal.
     """
     try:
-        return _require_request(path, record_lines.read_file(path))
+        records = record_lines.read_file(path)
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def read_start(path: Path) -> list[Record]:
-    """Reads a journal up to the record that says that all was ready to train, and no further.
-
-    Raises:
-        TrackingError: The file is no journal.
-    """
-    records: list[Record] = []
-    try:
-        with open(path, "rb", opener=open_at_once) as file:
-            for line in file:
-                with contextlib.suppress(ValueError):
-                    records.append(record_lines.parse(line))
-                    if events.class_of(records[-1]) is events.Ready:
-                        break
-    except OSError as error:
-        raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-    return _require_request(path, records)
-
-
-def _require_request(path: Path, records: list[Record]) -> list[Record]:
-    if not records or events.class_of(records[0]) is not events.Requested:
+    if not records or records[0]["kind"] != "request":
         raise damaged(path, "is no tfbench journal: it does not begin with a request")
     return records
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from tfbench.errors import describe_recorded
-from tfbench.records import events
 from tfbench.records.json_lines import Record
 from tfbench.records.placement import JOINING, WorkerRank
 from tfbench.records.run import RunExit, RunRequest
@@ -110,7 +109,7 @@ class Group:
             records = each.read()
             if records:
                 self._heard_at = time.monotonic()
-            if any(events.class_of(record) is events.EpochEnded for record in records):
+            if any(record["kind"] == "epoch" for record in records):
                 self._epoch_since = self._heard_at
             if each.worker is self._first:
                 self._unread += records
@@ -162,13 +161,13 @@ class _Watched:
         """Returns what was added to its journal."""
         records = self.worker.read()
         for record in records:
-            kind = events.class_of(record)
-            self.is_ready = self.is_ready or kind is events.Ready
-            if kind is events.StageBegun:
+            kind = record["kind"]
+            self.is_ready = self.is_ready or kind == "ready"
+            if kind == "stage":
                 self._joining_since = time.monotonic() if record["name"] == JOINING else None
-            elif kind is events.Finished:
+            elif kind == "finished":
                 self.end = RunExit(status="FINISHED")
-            elif kind in (events.Failed, events.Rejected):
+            elif kind in ("failed", "rejected"):
                 self.end = RunExit(status="FAILED", reason=f"{self.name}: {describe_recorded(record['error'])}")
                 self.blame = (1, record["time"])
         return records

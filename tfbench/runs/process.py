@@ -216,12 +216,14 @@ class MachineWatch:
 
     def take_in(self, record: Record) -> None:
         """Takes in a record of the worker: it opens what there is to see, begins to look, or ends."""
-        kind = events.class_of(record)
-        if kind is events.Ready and isinstance(event := events.read_event(record), events.Ready):
-            self._meter = self._make_meter(addresses_in_use(event.placement.devices, event.settings.gpu_addresses))
-        elif kind is events.Started and self._meter and self._meter.watches:
+        kind = record["kind"]
+        if kind == "ready":
+            fields = events.read_fields(record)
+            in_use = addresses_in_use(fields["placement"].devices, fields["settings"].gpu_addresses)
+            self._meter = self._make_meter(in_use)
+        elif kind == "started" and self._meter and self._meter.watches:
             self._began = self._next_at = time.monotonic()
-        elif kind is events.Trained:
+        elif kind == "trained":
             self.close()
 
     def look(self) -> None:

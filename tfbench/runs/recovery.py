@@ -9,7 +9,7 @@ from typing import Literal
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import SilentServerError, TfbenchError, TrackingError
-from tfbench.records import events, json_lines
+from tfbench.records import json_lines
 from tfbench.records.journal import Journal, describe, files_folder, read_records, read_run, replay
 from tfbench.records.json_lines import Record, last_time
 from tfbench.records.run import RunResult, TrackedRun
@@ -23,9 +23,7 @@ from tfbench.tracking.tracker import MakeTracker, Tracker
 from tfbench.wording import without_secrets
 
 # Each of which is a result, or tells of one.
-_RESULTS = frozenset(
-    {events.Ready, events.SpansMeasured, events.EpochEnded, events.Failed, events.Exited, events.Unreadable}
-)
+_RESULTS = frozenset({"ready", "spans", "epoch", "failed", "exit", json_lines.UNREADABLE})
 _ELSEWHERE = "it may still be running on another machine; recover it there, or in an hour"
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
@@ -142,8 +140,8 @@ def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: 
 
 def _is_kept(records: Sequence[Record]) -> bool:
     """Says whether a run left a result; a crash before the first step is one, too."""
-    told = {events.class_of(record) for record in records}
-    return events.Rejected not in told and not told.isdisjoint(_RESULTS)
+    told = {record["kind"] for record in records}
+    return "rejected" not in told and not told.isdisjoint(_RESULTS)
 
 
 def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> RecoveredRun:
@@ -245,7 +243,7 @@ def _read_run(path: Path) -> RunResult:
     """
     try:
         records = json_lines.read_file(path)
-        if not records or events.class_of(records[0]) is not events.Requested:
+        if not records or records[0]["kind"] != "request":
             raise TrackingError("is no tfbench journal: it does not begin with a request")
         result = replay(records)
         make_brief(result, summarize_run(result), journal_bytes=0)  # a number that is too large raises here

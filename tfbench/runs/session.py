@@ -11,7 +11,6 @@ from tfbench import errors
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.analysis.run.warnings import find_early_warnings
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
-from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
 from tfbench.records.json_lines import Record
 from tfbench.records.observer import Observer
@@ -221,27 +220,27 @@ class _Run:
     def _take_in(self, records: list[Record]) -> TfbenchError | None:
         has_new_epochs = False
         for record in records:
-            event = self._replay.apply(record)
-            match event:
-                case events.Rejected():
-                    return _rejection(event)
-                case events.StageBegun():
-                    self._observer.stage(event.name)
-                case events.Ready() if self._stop.received is None:  # else it was asked to end before
+            fields = self._replay.apply(record)
+            match record["kind"]:
+                case "rejected":
+                    return _rejection(fields["error"])
+                case "stage":
+                    self._observer.stage(fields["name"])
+                case "ready" if self._stop.received is None:  # else it was asked to end before
                     for text in find_early_warnings(self._replay.result()):
                         self._observer.warning(text)
                     self._observer.ready(self._replay.result())
                     self._wait_for_tracker()
                     self._worker.begin()
                     self._has_begun = True
-                case events.Started():
-                    self._progress.start(self._replay.result(), event.time)
-                case events.SpansMeasured():
-                    epoch, _, last_step, _ = event.spans[-1]
-                    self._progress.advance(self._observer, epoch, last_step, time_=event.time)
-                case events.EpochEnded():
+                case "started":
+                    self._progress.start(self._replay.result(), fields["time"])
+                case "spans":
+                    epoch, _, last_step, _ = fields["spans"][-1]
+                    self._progress.advance(self._observer, epoch, last_step, time_=fields["time"])
+                case "epoch":
                     has_new_epochs = True
-                    self._observer.epoch(event.epoch)
+                    self._observer.epoch(fields["epoch"])
         if has_new_epochs:
             self._track()
         return None
@@ -282,6 +281,6 @@ def _problem_of(answer: "Future[Any]") -> str | None:
     return str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
 
 
-def _rejection(event: events.Rejected) -> TfbenchError:
-    error_class: type[TfbenchError] = getattr(errors, event.error["type"], DeviceError)
-    return error_class(event.error["message"])
+def _rejection(told: dict[str, str]) -> TfbenchError:
+    error_class: type[TfbenchError] = getattr(errors, told["type"], DeviceError)
+    return error_class(told["message"])

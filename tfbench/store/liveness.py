@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tfbench.records.events import Exited, class_of
 from tfbench.records.json_lines import Record, last_time
 from tfbench.records.whole_files import open_at_once
 
@@ -71,7 +70,7 @@ def may_be_running(journal_path: Path, records: Sequence[Record]) -> bool:
     running = is_running(journal_path)
     if running is not None:
         return running
-    has_end = any(class_of(record) is Exited for record in records)
+    has_end = any(record["kind"] == "exit" for record in records)
     return not has_end and time.time() - last_time(records) < SILENT_SECONDS
 
 

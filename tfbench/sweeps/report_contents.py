@@ -12,7 +12,7 @@ from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
 from tfbench.recipe.tables import to_tables
 from tfbench.recipe.toml_text import format_toml
-from tfbench.records.journal import read_run, read_start
+from tfbench.records.journal import read_run
 from tfbench.records.run import RunResult
 from tfbench.records.sweep import SweepPlan, describe_setting
 from tfbench.report.comparison.plots import comparison_plots, corner_rows
@@ -83,7 +83,7 @@ def _read_starts(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunRes
     for run_id in run_ids:
         path = store.journal_path(run_id)
         try:
-            starts[run_id] = read_run(path, read_start(path))
+            starts[run_id] = dataclasses.replace(read_run(path), spans=())  # of which a long run has many
         except TrackingError as error:
             unreadable[run_id] = str(error)
     return starts, unreadable

@@ -24,7 +24,7 @@ MAX_METRIC_CHARACTERS = 250  # of its name
 MAX_CAUTION_CHARACTERS = 5000
 COLOR_TAG = "mlflow.runColor"
 
-# Of a recipe, beside its network and what the user set; recipe.json has all of it. The batch size is the placement's.
+# Of a recipe, beside its network and what the user set; result.json has all of it. The batch size is the placement's.
 _PARAMS = (
     "dataset.name",
     "dataset.file",

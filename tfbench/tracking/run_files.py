@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-from tfbench.recipe import tables
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
@@ -12,13 +11,12 @@ from tfbench.records.run_folder import list_worker_journals
 from tfbench.records.sweep import SWEEP_TAG
 from tfbench.report.run import plots
 from tfbench.report.run.run_document import run_document
-from tfbench.schema import to_plain
 
 
 def write_files(
     result: RunResult, summary: Summary, journal_path: Path, folder: Path, tracked: TrackedRun | None = None
 ) -> None:
-    """Writes what is kept beside a tracked run: recipe, journal, environment, result, profile, plots, trace, model.
+    """Writes what is kept beside a tracked run: journal, result, profile, plots, trace, model.
 
     A limited run of a sweep gets no plots: they take longer than all the rest between two runs, and the report of the
     sweep shows its speeds and where the time went.
@@ -34,18 +32,12 @@ def write_files(
         OSError: The folder cannot be written to.
     """
     kept = files_folder(journal_path)
-    beside = sorted(path for path in kept.rglob("*") if path.is_file())
     shutil.copyfile(journal_path, folder / "journal.jsonl")
-    documents = {
-        "recipe.json": tables.to_tables(result.request.recipe),
-        "environment.json": to_plain(result.environment) if result.environment else {},
-        "result.json": run_document(result, summary, tracked),
-    }
-    for name, document in documents.items():
-        (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    document = run_document(result, summary, tracked)
+    (folder / "result.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if not _is_point(result):
         plots.write_plots(result, summary, folder)
-    trace = [path for path in beside if path.is_relative_to(kept / TRACE_FOLDER)]
+    trace = sorted(path for path in (kept / TRACE_FOLDER).rglob("*") if path.is_file())
     for path in (*list_files(journal_path), *list_worker_journals(journal_path).values(), *trace):
         target = folder / path.relative_to(kept)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 
 from builders import (
-    build_environment,
     build_epoch,
-    build_placement,
     build_recipe,
     build_request,
-    build_settings,
     build_span,
     build_usage,
 )
+from journals import build_sized_result, write_journal
 from tfbench.errors import TrackingError
 from tfbench.records import journal as journal_module
 from tfbench.records.journal import (
@@ -32,7 +30,8 @@ from tfbench.records.journal import (
 )
 from tfbench.records.json_lines import Follower, Record
 from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
-from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunRequest, RunResult
+from tfbench.records.run import RunExit, RunRequest, RunResult
+from tfbench.store.store import Store
 
 
 @pytest.fixture
@@ -72,58 +71,26 @@ def require_that_lines_only_add(records: list[Record]) -> None:
         before = result
 
 
-def test_every_kind_of_record_comes_back(path: Path) -> None:
-    request = build_request(
-        recipe=build_recipe(
-            training={"optimizer": {"name": "sgd", "momentum": 0.9}},
-            distribution={"devices": ["cpu:0", "cpu:1"], "strategy": "mirrored"},
-            reference=[{"hardware": "h", "devices": "cpu", "source": "s", "figures": {"val_accuracy": 0.98}}],
-        ),
-        data_dir="/data",
-        tags={"sweep": "one"},
+def test_what_was_measured_comes_back(tmp_path: Path) -> None:
+    recipe = build_recipe(
+        training={"optimizer": {"name": "sgd", "momentum": 0.9}},
+        distribution={"devices": ["cpu:0", "cpu:1"], "strategy": "mirrored"},
+        reference=[{"hardware": "h", "devices": "cpu", "source": "s", "figures": {"val_accuracy": 0.98}}],
     )
-    ready = {
-        "placement": build_placement(),
-        "settings": build_settings(),
-        "environment": build_environment(),
-        "dataset": DatasetSummary(
-            name="mnist", source="test", synthetic=True, train_samples=640, validation_samples=100
+    result = build_sized_result(
+        0,
+        request=build_request(recipe=recipe, data_dir="/data", tags={"sweep": "one"}),
+        epochs=(build_epoch(val_loss=None),),
+        usage=build_usage(peak_gpu_memory_bytes=(1, 2), throttled_seconds=0.5),
+        input_check=InputCheck(num_batches=64, seconds=0.5),
+        breakdown=BreakdownRecord(entries={"startup": 3.5, "steady": 1.0}, elapsed_seconds=4.75),
+        peak_checks=tuple(
+            PeakCheck(size=2048, precision="float32", num_rounds=3, flops=2 * 2048**3, seconds=s) for s in (0.2, 0.1)
         ),
-        "model": ModelSummary(num_parameters=1000, num_trainable_parameters=900),
-    }
-    once = {
-        "usage": build_usage(peak_gpu_memory_bytes=(1, 2), throttled_seconds=0.5),
-        "input_check": InputCheck(num_batches=64, seconds=0.5),
-        "breakdown": BreakdownRecord(entries={"startup": 3.5, "steady": 1.0}, elapsed_seconds=4.75),
-    }
-    peaks = tuple(
-        PeakCheck(size=2048, precision="float32", num_rounds=3, flops=2 * 2048**3, seconds=s) for s in (0.2, 0.1)
     )
-    epoch = build_epoch(val_loss=None)
-    journal = write_request(path, request)
-    journal.append("stage", name="loading data")
-    journal.append("ready", steps_per_epoch=20, **plain_fields(**ready))
-    journal.append("started")
-    journal.append_span(build_span())
-    journal.append("epoch", **plain_fields(epoch=epoch))
-    journal.append("note", text="another run was measuring")
-    journal.append("breakdown", **plain_fields(breakdown=BreakdownRecord(entries={}, elapsed_seconds=0.5)))
-    for kind, name in (("trained", "usage"), ("input_check", "input_check"), ("breakdown", "breakdown")):
-        journal.append(kind, **plain_fields(**{name: once[name]}))
-    for peak in peaks:
-        journal.append("peak_check", **plain_fields(peak_check=peak))
-    journal.append("finished")
-    journal.append("exit", status="FINISHED", reason="", worker_seconds=5.5)
-    journal.close()
-
-    result = replay(read_records(path))
-    for name, value in {**ready, **once, "request": request, "steps_per_epoch": 20, "peak_checks": peaks}.items():
-        assert getattr(result, name) == value
-    assert (result.spans, result.epochs, result.notes) == ((build_span(),), (epoch,), ("another run was measuring",))
-    assert result.exit == RunExit(status="FINISHED", worker_seconds=5.5)
-    assert (result.stage, result.status, result.is_synthetic) == ("finished", "FINISHED", True)
-    assert result.started_at and result.ended_at and result.started_at <= result.ended_at
-    require_that_lines_only_add(read_records(path))
+    records = read_records(write_journal(Store(tmp_path), result))
+    assert replay(records) == result
+    require_that_lines_only_add(records)
 
 
 def test_follows_what_is_added_and_leaves_a_line_still_being_written_for_later(path: Path) -> None:

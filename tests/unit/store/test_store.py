@@ -1,4 +1,3 @@
-import json
 import platform
 import shutil
 import subprocess
@@ -67,13 +66,7 @@ def test_the_state_of_a_moved_store_names_the_new_place(tmp_path: Path) -> None:
     assert moved.read_state(RUN) == build_state(moved)
 
 
-DAMAGED_STATES = [
-    *("", "{", "[]", '{"tracking_uri": null}', '{"run": {"a": 1}, "tracking_uri": ""}'),
-    *(
-        json.dumps({"tracking_uri": None, "experiment": "x", "run": None, "projected_bytes": 0} | wrong)
-        for wrong in ({"tracking_uri": 5}, {"experiment": []}, {"run": 5}, {"projected_bytes": "x"}, {"run": {"a": 5}})
-    ),
-]
+DAMAGED_STATES = ("", "[]", '{"tracking_uri": null}', '{"tracking_uri": null, "experiment": []}', '{"tracking_uri": 5}')
 
 
 @pytest.mark.parametrize("text", DAMAGED_STATES)

@@ -25,13 +25,7 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        SERVER,
-        "https://t0ken-s3cret@h",
-    ],
-)
+@pytest.mark.parametrize("uri", [SERVER, "https://t0ken-s3cret@h"])
 def test_a_store_notes_where_to_and_no_password(store: Store, uri: str) -> None:
     (run_id,) = store.run_ids()
     store.write_state(run_id, TrackingState(tracking_uri=uri, experiment="x"))
