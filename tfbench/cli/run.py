@@ -73,7 +73,7 @@ def run_command(
     the same is done in several processes one after another, and the mean is shown with a 95 % interval over them; with
     --until-precise, until the half-width of the interval of the speed is below SHARE, at most --repeats times.
 
-    On several machines, run the same command on each: Slurm, MPI and TF_CONFIG say which worker it is, or
+    On several machines, run the same command on each: Slurm, MPI and torchrun say which worker it is, or
     --coordinator, --num-workers and --worker-index do. TensorFlow takes the addresses of all workers, with commas.
 
     \b
