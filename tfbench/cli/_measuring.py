@@ -124,14 +124,9 @@ class ShownRuns:
         """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
         from tfbench.report.run.series_console import SeriesConsole
 
-        console = SeriesConsole(
-            label,
-            self._warned,
-            quiet_stdout=self.as_json or is_aside,
-            server=self.maker.server,
-            is_tracked=self.maker.tracker is not None,
-        )
-        return self.make(request, console)
+        quiet, is_tracked = self.as_json or is_aside, self.maker.tracker is not None
+        shown = SeriesConsole(label, self._warned, quiet_stdout=quiet, server=self.maker.server, is_tracked=is_tracked)
+        return self.make(request, shown)
 
     def open_console(self) -> "RunConsole":
         """Returns what shows a run alone."""
