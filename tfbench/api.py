@@ -82,8 +82,7 @@ def run(
         limits: Seconds and bytes beyond which the run is ended; None: as much as it needs.
         store: Folder that keeps it.
         track: Whether it is sent to MLflow now; otherwise `tfbench recover` does it later.
-        tracking_uri: Of an MLflow server; None: the store's own database. A server that an earlier run names must be
-            named again.
+        tracking_uri: Of an MLflow server; None: the store's own database. One that an earlier run names is named again.
         experiment: Of MLflow; None: "tfbench".
         observer: Told what happens; None: nobody.
 
@@ -273,7 +272,7 @@ def make_request(
 
     Args:
         store: Where the earlier run is.
-        recipe: A recipe's name, or the path of its file.
+        recipe: As of `run`, as `resume`.
         resume: The earlier run.
         values: Dotted key to value, laid over the recipe.
         options: As of `load_request` or `resumed_request`.
@@ -308,13 +307,7 @@ def open_maker(
 ) -> RunMaker:
     """Returns what makes runs, kept in a store and tracked where it was told.
 
-    Args:
-        store: Keeps them.
-        track: Whether they are sent to MLflow now.
-        named: Address of an MLflow server.
-        experiment: Of MLflow.
-        before: Where what is to go on, a run or a sweep, was tracked; it holds unless another place is named.
-        options: As of `open_tracker`.
+    What is to go on, a run or a sweep, was tracked `before`; that holds unless another place is `named`.
     """
     uri = named or os.environ.get(TRACKING_VARIABLE)
     state = choose_place(store, tracking_uri=uri, experiment=experiment, before=before)

@@ -64,6 +64,8 @@ def test_an_observer_is_told_and_nothing_is_printed(in_tmp_path: Path, capfd: py
 def test_what_a_user_can_mend_is_raised() -> None:
     with pytest.raises(RecipeError, match=r"training\.epochs"):
         tfbench.run("mnist_mlp", overrides={"training.epochs": 0})
+    with pytest.raises(RecipeError, match="name a recipe"):
+        tfbench.run()
     with pytest.raises(RecipeError, match="rounds: must be from 1 to 1000"):
         tfbench.sweep("mnist_mlp", rounds=0)
     with pytest.raises(RecipeError, match="vary: must be a key of"):

@@ -14,7 +14,7 @@ from tfbench.wording import without_secrets
 if TYPE_CHECKING:
     from tfbench.records.observer import Observer
     from tfbench.records.run import RunRequest
-    from tfbench.report.run.console import Detail, RunConsole
+    from tfbench.report.run.console import RunConsole
     from tfbench.runs.run import Run, RunLimits
     from tfbench.runs.run_maker import RunMaker
     from tfbench.store.store import Store, TrackingState
@@ -108,14 +108,10 @@ class ShownRuns:
     Args:
         measuring: What the command was given.
         before: As of `Measuring.open_maker`.
-        detail: Of a run that is shown alone.
     """
 
-    def __init__(
-        self, measuring: Measuring, before: "TrackingState | None" = None, *, detail: "Detail" = "short"
-    ) -> None:
+    def __init__(self, measuring: Measuring, before: "TrackingState | None" = None) -> None:
         self.as_json = measuring.as_json
-        self.detail = detail
         self.maker = measuring.open_maker(before)
         self._limits = measuring.limits
         self._warned: set[str] = set()
@@ -128,22 +124,15 @@ class ShownRuns:
         """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
         from tfbench.report.run.series_console import SeriesConsole
 
-        if self.as_json and self.detail == "quiet":
-            return self.make(request)
-        console = SeriesConsole(
-            label,
-            self._warned,
-            quiet_stdout=self.as_json or is_aside,
-            server=self.maker.server,
-            is_tracked=self.maker.tracker is not None,
-        )
-        return self.make(request, console)
+        quiet, is_tracked = self.as_json or is_aside, self.maker.tracker is not None
+        shown = SeriesConsole(label, self._warned, quiet_stdout=quiet, server=self.maker.server, is_tracked=is_tracked)
+        return self.make(request, shown)
 
     def open_console(self) -> "RunConsole":
         """Returns what shows a run alone."""
         from tfbench.report.run.console import RunConsole
 
-        return RunConsole(quiet_stdout=self.as_json, detail=self.detail, server=self.maker.server)
+        return RunConsole(quiet_stdout=self.as_json, server=self.maker.server)
 
 
 def measures(command: F) -> F:

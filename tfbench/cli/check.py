@@ -26,7 +26,7 @@ _SECONDS = 5.0
 
 @click.command("check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
 @click.argument("recipe")
-@click.option("--baseline", metavar="FILE|RUN", help="Compare with a file of --save, or runs.")
+@click.option("--baseline", metavar="FILE|RUN", multiple=True, help="Compare with a file of --save, or runs.")
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
 @click.option("--fail-above", type=read_share_or_zero, default="5%", help="Fail if slower by more.")
 @click.option("--repeats", type=count(2, 10_000), default=5, help="Runs.")
@@ -37,7 +37,7 @@ _SECONDS = 5.0
 @measures
 def check_command(
     recipe: str,
-    baseline: str | None,
+    baseline: tuple[str, ...],
     save: Path | None,
     fail_above: float,
     repeats: int,
@@ -66,6 +66,8 @@ def check_command(
     from tfbench.report.table import text
     from tfbench.runs import baseline as baselines
 
+    if len(baseline) > 1:  # click would take the last without a word
+        raise click.UsageError("--baseline: name one file or run.")
     request = measuring.make_request(recipe, direct, steady_seconds=_SECONDS)
     if save and not baseline:
         require_absent("--save compares nothing", "allows_unequal", "fail_above")
@@ -76,7 +78,7 @@ def check_command(
         return ExitCode.DONE
     if save or not baseline:
         raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
-    found = baselines.read_baseline(measuring.store, baseline)
+    found = baselines.read_baseline(measuring.store, *baseline)
     make = ShownRuns(measuring).make_brief
     done, made = baselines.check(request, found, repeats, make, fail_above=fail_above, allows_unequal=allows_unequal)
     num_failed = made.series.num_failed

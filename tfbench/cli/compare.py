@@ -57,7 +57,8 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
     size and batch size a row. RUN is an id that `tfbench runs` prints, of a run, of repeats or of a sweep, its
     beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals; a speed-up is
     compared round by round where the runs took turns, as those of a sweep do. Setups that differ in what must be
-    equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. Of runs of several
+    equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. --all of a store
+    with several recipes makes a table a recipe; CSV and JSON hold all of them in one. Of runs of several
     machines it shows what each costs, by the prices of [machines.NAME] in config.toml.
 
     \b
@@ -67,19 +68,35 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
     tfbench compare 3f2a 91bc 07de
     tfbench compare --all --recipe mnist_mlp --format csv > runs.csv
     """
-    show_compared(read_comparison(store, **selection), output_format, takes_all=selection["takes_all"])
+    compared, baseline = read_comparison(store, **selection), selection["baseline"]
+    recipes = compared.comparison.recipes
+    # What varies in one recipe is not set in another; runs that a user named are meant to stand side by side.
+    if not selection["takes_all"] or len(recipes) < 2 or output_format in ("json", "csv"):
+        show_compared(compared, output_format)
+        return
+    for recipe in recipes:
+        own = selection | {"recipe": recipe, "baseline": None}
+        found = read_comparison(store, **own)
+        if baseline in found.comparison.setups:
+            found = read_comparison(store, **own | {"baseline": baseline})
+        click.echo(f"# {recipe}\n" if output_format == "markdown" else f"{recipe}\n")
+        _echo(found, output_format)
+        click.echo()
+    end_with_unreadable(compared.comparison.unreadable)
 
 
-def show_compared(compared: "ComparedRuns", output_format: str, *, takes_all: bool = False) -> None:
+def show_compared(compared: "ComparedRuns", output_format: str) -> None:
     """Shows runs side by side, in one of the formats of `compare`."""
+    _echo(compared, output_format)
+    end_with_unreadable(compared.comparison.unreadable)
+
+
+def _echo(compared: "ComparedRuns", output_format: str) -> None:
     from tfbench.report.comparison.comparison import comparison_records, comparison_sections
     from tfbench.report.comparison.sweep import result_lines
     from tfbench.report.table import markdown
 
     comparison = compared.comparison
-    # What varies in one recipe is not set in another; runs that a user named are meant to stand side by side.
-    if takes_all and len(comparison.recipes) > 1 and output_format in ("text", "markdown"):
-        raise click.UsageError(f"--recipe NAME: choose one of {', '.join(comparison.recipes)}; csv and json hold all.")
     if output_format == "json":
         echo_json(compared.document())
     elif output_format == "csv":
@@ -88,4 +105,3 @@ def show_compared(compared: "ComparedRuns", output_format: str, *, takes_all: bo
         echo_lines(markdown(comparison_sections(comparison, compared.verdict)))
     else:
         echo_lines(result_lines(comparison, terminal_width())[1:])
-    end_with_unreadable(comparison.unreadable)

@@ -54,7 +54,6 @@ _worker_options = stack(
 @click.option("--repeats", type=count(1, 10_000), help="Make N runs, and show a 95 % interval over them.")
 @click.option("--until-precise", type=read_share, help="Repeat until the speed is known to within SHARE.")
 @click.option("--vary-seed", is_flag=True, help="Give each repeat a seed of its own: the recipe's, plus 1, ...")
-@click.option("-q", "--quiet", is_flag=True, help="Show its result in one line; with --format json only warnings.")
 @click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
 @measures
 def run_command(
@@ -65,7 +64,6 @@ def run_command(
     repeats: int | None,
     until_precise: float | None,
     vary_seed: bool,
-    quiet: bool,
     measuring: Measuring,
     **direct: Any,
 ) -> ExitCode:
@@ -75,7 +73,7 @@ def run_command(
     the same is done in several processes one after another, and the mean is shown with a 95 % interval over them; with
     --until-precise, until the half-width of the interval of the speed is below SHARE, at most --repeats times.
 
-    On several machines, run the same command on each: Slurm, MPI and TF_CONFIG say which worker it is, or
+    On several machines, run the same command on each: Slurm, MPI and torchrun say which worker it is, or
     --coordinator, --num-workers and --worker-index do. TensorFlow takes the addresses of all workers, with commas.
 
     \b
@@ -111,7 +109,7 @@ def run_command(
         require_absent("over several machines a command makes one run", "repeats", "until_precise", "fast")
         if request.worker_rank.index:
             return _make_other_worker(request, measuring)
-    runs = ShownRuns(measuring, find_earlier_place(measuring.store, request), detail="quiet" if quiet else "short")
+    runs = ShownRuns(measuring, find_earlier_place(measuring.store, request))
     if fast:
         request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
     if plan:

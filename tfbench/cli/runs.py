@@ -102,7 +102,7 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
     result = found.result
     server, console = server_of(store.read_state(found.run_id), store), open_console(stderr=False)
     with console.capture() as drawn:  # a console itself outlives its reader, for the sake of a run
-        run_console = RunConsole(quiet_stdout=False, detail="full", server=server, console=console)
+        run_console = RunConsole(quiet_stdout=False, is_full=True, server=server, console=console)
         run_console.ready(result)
         for epoch in result.epochs:
             run_console.epoch(epoch)

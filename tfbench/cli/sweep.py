@@ -205,8 +205,7 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCod
         f"  {store.command('compare', '--sweep', plan.sweep_id)}",
     )
     if measuring.as_json:
-        document = {"id": plan.sweep_id, "plan": str(path), "num_tasks": len(tasks)}
-        echo_json(document)
+        echo_json({"id": plan.sweep_id, "plan": str(path), "num_tasks": len(tasks)})
     return ExitCode.DONE
 
 
@@ -223,13 +222,9 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> ExitCode:
     task = find_task(plan, number)
     has_own = is_given("data_dir")  # which wins over the plan's, and that over settings
     data_dir = measuring.data_dir if has_own or not plan.data_dir else None
-    end = sweep.make_task(
-        plan,
-        task,
-        measuring._replace(no_mlflow=True).open_maker(),
-        SweepConsole(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.runs)),
-        str(data_dir.absolute()) if data_dir else None,
-    )
+    console = SweepConsole(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.runs))
+    maker = measuring._replace(no_mlflow=True).open_maker()
+    end = sweep.make_task(plan, task, maker, console, str(data_dir.absolute()) if data_dir else None)
     if measuring.as_json:
         document = {"id": plan.sweep_id, "task": number, "num_left": end.num_left, "num_failed": end.num_failed}
         echo_json(document)

@@ -17,6 +17,7 @@ from tfbench.store.sweep_log import list_sweeps, read_sweep
 from tfbench.sweeps.tasks import find_task
 
 Cli = Callable[..., Any]
+Fake = Callable[..., PlantedRuns]
 KEY = "training.global_batch_size"
 SWEEP = (
     *("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", "--repeats", "2"),
@@ -41,7 +42,7 @@ def test_a_plan_is_written_and_nothing_is_measured(tfbench: Cli, in_tmp_path: Pa
     assert (document["plan"], document["num_tasks"]) == ("other.json", 2)
 
 
-def test_a_task_is_made_by_its_command(tfbench: Cli, planned: str, fake: Callable[..., PlantedRuns]) -> None:
+def test_a_task_is_made_by_its_command(tfbench: Cli, planned: str, fake: Fake) -> None:
     runs = fake()
     done = tfbench("sweep", "--plan", "plan.json", "--task", "1", "--store", "mine", "--format", "json")
     assert done.exit_code == 0, done.stderr
@@ -51,27 +52,18 @@ def test_a_task_is_made_by_its_command(tfbench: Cli, planned: str, fake: Callabl
     assert runs.num_tracked == 0  # they are where they are imported
 
 
-@pytest.mark.parametrize(
-    ("at_home", "there", "where"),
-    [
-        (("--data-dir", "/plan"), (), "/plan"),
-        (("--data-dir", "/plan"), ("--data-dir", "/own"), "/own"),
-        ((), (), "/machine"),
-    ],
-)
 def test_data_of_a_task_is_where_its_command_has_it_or_the_plan_or_the_machines_settings(
-    tfbench: Cli,
-    fake: Callable[..., PlantedRuns],
-    monkeypatch: pytest.MonkeyPatch,
-    at_home: tuple[str, ...],
-    there: tuple[str, ...],
-    where: str,
+    tfbench: Cli, fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = fake()
-    assert tfbench(*SWEEP, *at_home, "--plan", "plan.json").exit_code == 0
-    monkeypatch.setenv("TFBENCH_DATA_DIR", "/machine")
-    assert tfbench("sweep", "--plan", "plan.json", "--task", "0", "--store", "mine", *there).exit_code == 0
-    assert {request.data_dir for request in runs.requests} == {where}
+    plan, own = ("--data-dir", "/plan"), ("--data-dir", "/own")
+    for at_home, there, where in ((plan, (), "/plan"), (plan, own, "/own"), ((), (), "/machine")):
+        file = f"{where[1:]}.json"
+        monkeypatch.delenv("TFBENCH_DATA_DIR", raising=False)
+        assert tfbench(*SWEEP, *at_home, "--plan", file).exit_code == 0
+        monkeypatch.setenv("TFBENCH_DATA_DIR", "/machine")
+        assert tfbench("sweep", "--plan", file, "--task", "0", "--store", f"of{where}", *there).exit_code == 0
+        assert runs.requests[-1].data_dir == where
 
 
 def test_what_came_of_tasks_is_imported_and_shown(
@@ -100,7 +92,7 @@ def test_a_cluster_that_is_not_there_leaves_no_sweep(
     assert list_sweeps(Store(Path("mlruns"))) == []
 
 
-def test_a_sweep_with_a_time_budget_goes_on_where_it_was_begun(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+def test_a_sweep_with_a_time_budget_goes_on_where_it_was_begun(tfbench: Cli, fake: Fake) -> None:
     fake()
     assert tfbench(*SWEEP, "--time-budget", "5m", "--no-mlflow").exit_code == 0
     assert tfbench("sweep", "--resume", "@last", "--ray", "auto").exit_code == 2

@@ -18,11 +18,12 @@ from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps import plan
 
 Cli = Callable[..., Any]
+Fake = Callable[..., PlantedRuns]
 SETUPS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
 SWEEP = ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", *SETUPS)
 
 
-def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: Fake) -> None:
     runs = fake()
     done = tfbench(*SWEEP, "--repeats", "2")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -40,9 +41,7 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: C
     assert "Verdict" in lines
 
 
-def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
-    tfbench: Cli, fake: Callable[..., PlantedRuns]
-) -> None:
+def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(tfbench: Cli, fake: Fake) -> None:
     runs = fake()
     budget = (*SWEEP, "--time-budget", "1s")
     done = tfbench(*budget)
@@ -53,9 +52,7 @@ def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
     assert (done.exit_code, json.loads(done.stdout)["num_left"]) == (1, 12)
 
 
-def test_quick_needs_nothing_and_says_what_it_is(
-    tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = fake()
     monkeypatch.setattr("sys.argv", ["tfbench", "sweep", "--quick"])
     done = tfbench("sweep", "--quick")
@@ -73,7 +70,7 @@ def test_quick_needs_nothing_and_says_what_it_is(
     assert "tfbench" not in " ".join(taste_lines(dataclasses.replace(quick, argv=()), 80))  # it came from Python
 
 
-def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Fake) -> None:
     runs = fake()
     arguments = ("--vary", "model.units=3,4", "--setup", "default cpu:0", "--repeats", "1", "--seconds", "3")
     assert tfbench("sweep", "sine_lstm", "--quick", *arguments).exit_code == 0
@@ -128,7 +125,7 @@ def test_one_setup_is_said_to_compare_nothing(
     assert "There is only one setup, so nothing is compared." in done.stdout
 
 
-def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Fake) -> None:
     runs = fake(lambda batch, strategy: "FAILED" if (batch, strategy) == (64, "mirrored") else None)
     done = tfbench(*SWEEP, "--full", "--repeats", "2", "--format", "json")
     assert done.exit_code == 1 and not any(request.recipe.measurement.is_limited for request in runs.requests)
@@ -140,9 +137,7 @@ def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Callable[..., Plante
     assert "round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
 
 
-def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
-    tfbench: Cli, fake: Callable[..., PlantedRuns]
-) -> None:
+def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(tfbench: Cli, fake: Fake) -> None:
     uri = "http://bench:5000"
     fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP, "--repeats", "1", "--tracking-uri", uri, "--experiment", "mine")
@@ -163,7 +158,7 @@ def test_code_at_any_point_is_allowed_by_the_user(tfbench: Cli, in_tmp_path: Pat
     assert tfbench("sweep", "mnist_mlp", "--vary", varied, "--allow-code", "--dry-run").exit_code == 0
 
 
-def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Fake) -> None:
     runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP)
     (record,) = Path("mlruns/sweeps").glob("*.json")
@@ -191,7 +186,7 @@ def test_a_gpu_that_no_setup_is_planned_for_is_told_of_first_and_on_stderr(
         assert done.stderr.startswith("Warning: a GPU is not used: no driver.\n")
 
 
-def test_a_setup_is_run_against_itself(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+def test_a_setup_is_run_against_itself(tfbench: Cli, fake: Fake) -> None:
     fake()
     options = ("--vary", f"{KEY}=32,64", *SETUPS[:2], "--aa", "--repeats", "2", "--format", "json")
     done = tfbench("sweep", "mnist_mlp", "--data", "synthetic", *options)

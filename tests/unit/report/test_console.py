@@ -24,7 +24,7 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
 from tfbench.report import formats
-from tfbench.report.run.console import Detail, RunConsole
+from tfbench.report.run.console import RunConsole
 from tfbench.report.run.header import epoch_header, header_lines
 from tfbench.report.run.sections import next_section, run_sections
 from tfbench.report.table import text
@@ -172,13 +172,13 @@ def show(
     result: RunResult,
     *,
     width: int,
-    detail: Detail = "full",
+    is_full: bool = True,
     tracked: TrackedRun | None = TRACKED,
     file: io.StringIO | None = None,
 ) -> str:
     file = file or io.StringIO()
     colors: dict[str, Any] = {"force_terminal": True, "color_system": "standard"} if file.isatty() else {}
-    shown = RunConsole(quiet_stdout=False, detail=detail, console=Console(file=file, width=width, **colors))
+    shown = RunConsole(quiet_stdout=False, is_full=is_full, console=Console(file=file, width=width, **colors))
     shown.stage("starting TensorFlow")
     shown.stage("loading data")
     shown.ready(result)
@@ -198,13 +198,13 @@ def show(
         ("failed_80.txt", build_failed_run(), 80),
     ],
 )
-@pytest.mark.parametrize("detail", ["full", "short", "quiet"])
+@pytest.mark.parametrize("is_full", [True, False])
 def test_a_run_without_a_terminal_is_shown_as_in_the_golden_file(
-    golden: Golden, name: str, result: RunResult, width: int, detail: Detail
+    golden: Golden, name: str, result: RunResult, width: int, is_full: bool
 ) -> None:
-    shown = show(result, width=width, detail=detail, tracked=None if "failed" in name else TRACKED)
-    assert shown.isascii() and (detail == "quiet" or max(map(len, shown.splitlines())) <= width)
-    golden(f"{'console' if detail == 'full' else f'console_{detail}'}_{name}", shown)
+    shown = show(result, width=width, is_full=is_full, tracked=None if "failed" in name else TRACKED)
+    assert shown.isascii() and max(map(len, shown.splitlines())) <= width
+    golden(f"{'console' if is_full else 'console_short'}_{name}", shown)
 
 
 def sections_of(result: RunResult, summary: Summary | None = None, *, width: int = 200, is_full: bool = False) -> str:
@@ -225,12 +225,12 @@ def test_a_run_ends_shortly_whatever_its_warnings_and_says_where_the_rest_is(res
     assert sections_of(result, summary, is_full=True).count("And more of it") == 12
 
 
-def shown_epochs(elapsed: list[float], *, num_epochs: int | None, detail: Detail = "short") -> list[str]:
+def shown_epochs(elapsed: list[float], *, num_epochs: int | None, is_full: bool = False) -> list[str]:
     """Returns the first column of a table of epochs that ended after so many seconds."""
     recipe = build_recipe(training={"epochs": num_epochs or 1}, measurement={} if num_epochs else {"steps": 1000})
     result = build_result(request=build_request(recipe=recipe))
     file = io.StringIO()
-    console = RunConsole(quiet_stdout=False, detail=detail, console=Console(file=file, width=80))
+    console = RunConsole(quiet_stdout=False, is_full=is_full, console=Console(file=file, width=80))
     console.ready(result)
     for number, seconds in enumerate(elapsed, start=1):
         console.epoch(build_epoch(epoch=number, num_steps=20, elapsed_seconds=seconds))
@@ -244,7 +244,7 @@ def test_a_long_table_of_epochs_loses_its_middle() -> None:
     first, tens = [str(number) for number in range(1, 17)], [str(ten) for ten in range(20, 101, 10)]
     assert shown_epochs(numbers, num_epochs=100) == [*first, *tens]
     assert shown_epochs(numbers[:37], num_epochs=None) == [*first, "20", "30", "37"]
-    assert shown_epochs(numbers, num_epochs=100, detail="full") == [str(number) for number in range(1, 101)]
+    assert shown_epochs(numbers, num_epochs=100, is_full=True) == [str(number) for number in range(1, 101)]
     minutes = [61.0 * number for number in range(1, 21)]  # it is never silent for long
     assert shown_epochs(minutes, num_epochs=20) == [str(number) for number in range(1, 21)]
 

@@ -140,5 +140,5 @@ def test_the_exit_code_is_that_of_the_worst_run(
     tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], fates: tuple[Fate, ...], exit_code: int
 ) -> None:
     fake(*fates)
-    done = tfbench("run", "sine_lstm", "--repeats", "3", "--quiet")
+    done = tfbench("run", "sine_lstm", "--repeats", "3")
     assert done.exit_code == exit_code

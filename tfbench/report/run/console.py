@@ -5,7 +5,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -16,11 +16,10 @@ from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.profile.sentences import profile_screen
 from tfbench.report.run import header
-from tfbench.report.run.sections import next_section, result_line, run_sections
+from tfbench.report.run.sections import next_section, run_sections
 from tfbench.report.table import Section, text
 from tfbench.wording import cut, one_line, without_secrets
 
-Detail = Literal["quiet", "short", "full"]
 # Epochs that are all shown; of those behind them every tenth, one a minute, and the last.
 _LONG_TABLE, _STRIDE, _MAX_SILENCE_SECONDS = 16, 10, 60.0
 _BAR_CHARACTERS = 64  # of a bar and what stands beside it
@@ -74,8 +73,7 @@ class RunConsole(Observer):
 
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
-        detail: "short": long tables lose rows, and the end is short; "full": all there is; "quiet": one
-            line, and none where stdout is kept, but for warnings.
+        is_full: Whether all there is is shown; otherwise long tables lose rows, and the end is short.
         server: Address of the MLflow server that runs go to; None: into the store's own database.
         console: Writes to this instead.
     """
@@ -84,15 +82,14 @@ class RunConsole(Observer):
         self,
         *,
         quiet_stdout: bool,
-        detail: Detail = "short",
+        is_full: bool = False,
         server: str | None = None,
         console: Console | None = None,
     ) -> None:
         self._console = console or open_console(stderr=quiet_stdout)
         self._server = server
-        self._detail = detail
+        self._is_full = is_full
         self._label = ""  # of the bar
-        self._is_mute = quiet_stdout and detail == "quiet"
         # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
         self._is_live = self._console.is_interactive and self._console.file.isatty()
         self._num_epochs: int | None = None  # None: not known
@@ -104,9 +101,9 @@ class RunConsole(Observer):
 
     def stage(self, text: str) -> None:
         """Says what is being done, for example "loading data"."""
-        if self._is_live and self._detail != "quiet":
+        if self._is_live:
             self._draw_bar(0, None, details=text)
-        elif self._detail != "quiet":
+        else:
             self._print([text])
 
     def ready(self, result: RunResult) -> None:
@@ -114,15 +111,13 @@ class RunConsole(Observer):
         recipe = result.request.recipe
         self._num_epochs = None if recipe.measurement.is_limited else recipe.training.epochs
         self._steps_per_epoch = result.steps_per_epoch
-        if self._detail == "quiet":
-            return
         title, *lines = header.header_lines(result, self._console.width)
         self._print([title], style="bold")
         self._print([*lines, ""])
 
     def progress(self, progress: TrainingProgress) -> None:
         """Moves the progress bar; nothing where stdout is no terminal."""
-        if not self._is_live or self._detail == "quiet":
+        if not self._is_live:
             return
         total = progress.total_steps
         whole = "" if total is None else f"{_percentage(progress.step, total):3} %"
@@ -135,11 +130,9 @@ class RunConsole(Observer):
 
     def epoch(self, epoch: EpochRecord) -> None:
         """Adds an epoch to the table, if it has its place there."""
-        if self._detail == "quiet":
-            return
         self._num_ended += 1
         has_row = (
-            self._detail == "full"
+            self._is_full
             or self._num_ended <= _LONG_TABLE
             or epoch.epoch % _STRIDE == 0
             or epoch.elapsed_seconds - (self._last_row_at or 0.0) >= _MAX_SILENCE_SECONDS
@@ -172,21 +165,16 @@ class RunConsole(Observer):
             files: What the run left besides: its model, and the picture of it.
         """
         self.close()
-        if self._detail == "quiet":
-            if not self._is_mute:
-                self._print([result_line(result, summary)])
-            return
-        is_full = self._detail == "full"
-        following = next_section(result, tracked, store_hint, files, self._server, is_full=is_full)
+        following = next_section(result, tracked, store_hint, files, self._server, is_full=self._is_full)
         if self._left_out:
             self._print_row(self._left_out)
         if self._last_row_at is not None:
             has_warmup = result.request.recipe.measurement.warmup_steps
             self._print([_WARMUP_REMARK, ""] if has_warmup else [""])
         if result.request.profile:
-            sections = profile_screen(result, summary.warnings, store_hint, following, is_whole=is_full)
+            sections = profile_screen(result, summary.warnings, store_hint, following, is_whole=self._is_full)
         else:
-            sections = [*run_sections(result, summary, is_full=is_full), following]
+            sections = [*run_sections(result, summary, is_full=self._is_full), following]
         first, *others = sections
         title = formats.wrap(first.title, self._console.width)
         self._print(title, style="bold green" if result.status == "FINISHED" else "bold red")
@@ -197,18 +185,11 @@ class RunConsole(Observer):
         """Shows sections, each below an empty line; warnings in yellow, as they say themselves."""
         for section in sections:
             is_warning = section.sentences[:1] and section.sentences[0].startswith(("! ", "- "))
-            self.show(text([section], self._console.width), style="yellow" if is_warning else None)
-
-    def show(self, lines: Sequence[str], *, style: str | None = None) -> None:
-        """Shows lines below an empty one, for what is not of one run alone."""
-        if lines and not self._is_mute:
-            self._print(["", *lines], style=style)
+            if lines := text([section], self._console.width):
+                self._print(["", *lines], style="yellow" if is_warning else None)
 
     def warning(self, text: str) -> None:
-        """Says what the user should know, without stopping the display; on stderr where stdout is kept to a line."""
-        if self._detail == "quiet" and not self._is_mute:
-            open_console(stderr=True).print(shown(f"warning: {text}"), soft_wrap=True)
-            return
+        """Says what the user should know, without stopping the display."""
         self._print(self._fit(f"warning: {text}"), style="yellow")
 
     def close(self) -> None:

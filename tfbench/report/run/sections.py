@@ -48,20 +48,6 @@ def status_line(result: RunResult, summary: Summary | None = None) -> str:
     return f"{text}: {reason}" if reason else f"{text} in {format_time(wall, 3)}" if wall else text
 
 
-def result_line(result: RunResult, summary: Summary) -> str:
-    """Returns how a run ended in one line: its speed, and the accuracy or the loss of its validation."""
-    texts, metrics = [status_line(result)], summary.metrics
-    if result.status == "FINISHED":
-        if (speed := metrics.get("samples_per_second")) is not None:
-            texts.append(f"{format_speed(speed)} samples/s")
-        name = "val_loss" if metrics.get("val_accuracy") is None else "val_accuracy"
-        if (value := metrics.get(name)) is not None:
-            texts.append(f"{name} {format_number(value)}" + (f" {SYNTHETIC}" if result.is_synthetic else ""))
-    if summary.warnings:
-        texts.append(count(len(summary.warnings), "warning"))
-    return f"{', '.join(texts)} ({result.request.run_id})"
-
-
 def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iterator[tuple[str, str]]:
     """Yields the figures that most runs are made for, with labels."""
     metrics = summary.metrics
