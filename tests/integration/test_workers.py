@@ -39,8 +39,8 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(NETWORK, encoding="utf-8")
     options = ("--global-batch-size", "12", "--epochs", "2", "--set", "training.steps_per_execution=4")
     options = (*options, "--set", "output.num_predictions=3", "--backend", NAME, "--devices", "cpu:0", "--no-mlflow")
-    words = ("run", "nets.py:build_model", *options, *NO_CHECKS, "--format", "json")
-    one = run(*words, cwd=tmp_path)
+    words = ("run", "nets.py:build_model", *options, "--format", "json")
+    one = run(*words, *NO_CHECKS, cwd=tmp_path)
     two = run(*words, "--strategy", "multi_worker", "--workers", "2", cwd=tmp_path, no_proxy="")
     assert (one.exit_code, two.exit_code) == (0, 0), two.stderr
     for figure in ("loss", "accuracy", "val_loss", "val_accuracy"):
@@ -48,6 +48,9 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
         assert [epoch[figure] for epoch in two.document["epochs"]] == pytest.approx(expected, rel=1e-5), figure
     assert two.document["predictions"] == one.document["predictions"]
     assert two.document["per_replica_batch_size"] == 6
+    assert two.document["summary"]["transfer_seconds_per_step"] > 0
+    if NAME == "jax":
+        assert two.document["summary"]["collective_bytes_per_step"] >= 4 * two.document["num_trainable_parameters"]
     if NAME == "tensorflow":
         (checked,) = of_kind(journal_of(tmp_path / "mlruns"), "replica_check")
         assert checked["replica_check"] == {"num_replicas": 2, "reason": "", "fault": ""}

@@ -1,4 +1,4 @@
-"""A step taken apart on JAX and PyTorch, in a process that trains with one of them: `KERAS_BACKEND=jax pytest FILE`."""
+"""A step taken apart, in a process that trains with one backend: `KERAS_BACKEND=jax pytest FILE`."""
 
 import functools
 import itertools
@@ -10,14 +10,20 @@ import numpy.typing as npt
 import pytest
 
 import device_naps
+from builders import build_placement
 from tfbench import backends
+from tfbench.recipe.backend_support import why_layers_merge
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
-pytestmark = pytest.mark.skipif(NAME == "tensorflow", reason="the process trains with TensorFlow")
 of_jax = pytest.mark.skipif(NAME != "jax", reason="of XLA's programs")
 of_torch = pytest.mark.skipif(NAME != "torch", reason="of PyTorch's operations")
 BATCH, NUM_CLASSES = 8, 3
 PHASES = ("forward", "backward", "update")
+WAYS: dict[str, list[dict[str, bool]]] = {
+    "tensorflow": [{}, {"run_eagerly": True}],
+    "jax": [{"jit_compile": True}, {"jit_compile": False}],
+    "torch": [{}],
+}
 
 
 def generate_batches(num_features: int = device_naps.NUM_FEATURES) -> Any:
@@ -48,21 +54,30 @@ def build_model() -> Any:
 
 def take_apart(model: Any, num_features: int = device_naps.NUM_FEATURES) -> tuple[Any, Any]:
     """Returns a model's step, and the batches that it is of."""
-    backend = backends.current()
-    placed: Any = None  # neither asks for it
-    batches = backend.build_batches(generate_batches(num_features), placed)
+    backend, dataset = backends.current(), generate_batches(num_features)
+    placed: Any = None  # TensorFlow alone asks for it
+    if NAME == "tensorflow":
+        import tensorflow as tf
+
+        from tfbench.backends.tensorflow.placement import ResolvedDistribution
+
+        signature = tf.TensorSpec((BATCH, num_features), tf.float32), tf.TensorSpec((BATCH,), tf.int64)
+        dataset = tf.data.Dataset.from_generator(lambda: generate_batches(num_features), output_signature=signature)
+        placed = ResolvedDistribution(build_placement(), ("/device:CPU:0",), tf.distribute.get_strategy())
+    batches = backend.build_batches(dataset, placed)
     return backend.build_step(model, batches, placed), batches
 
 
 def train(step: Any, iterator: Any) -> float:
     """Trains one step; returns its loss."""
     found = step.train(iterator)
-    return float((found[0] if NAME == "jax" else found)["loss"])
+    return float(found if NAME == "tensorflow" else (found[0] if NAME == "jax" else found)["loss"])
 
 
-def compute(step: Any, upto: str, batch: Any) -> Any:
+def compute(step: Any, upto: str, batch: Any) -> tuple[Any, ...]:
     state = (step.take_state(),) if NAME == "jax" else ()
-    return step.build(upto)(*state, *batch)
+    found = step.build(upto)(*state, *batch)
+    return found if isinstance(found, tuple) else (found,)
 
 
 def to_numpy(value: Any) -> npt.NDArray[Any]:
@@ -73,8 +88,9 @@ def to_numpy(value: Any) -> npt.NDArray[Any]:
 
 def read_all(step: Any) -> list[npt.NDArray[Any]]:
     """Returns all that a step changes, but for metrics, which are last."""
-    held = itertools.chain(*step.take_state()[:-1]) if NAME == "jax" else (one.value for one in step.variables)
-    return list(map(to_numpy, held))
+    if NAME == "jax":
+        return list(map(to_numpy, itertools.chain(*step.take_state()[:-1])))
+    return list(map(backends.current().to_numpy, step.variables))
 
 
 def test_the_loss_and_the_gradients_of_a_step_are_those_worked_out_by_hand() -> None:
@@ -83,7 +99,7 @@ def test_the_loss_and_the_gradients_of_a_step_are_those_worked_out_by_hand() -> 
     model = compiled(keras.Sequential([keras.Input((4,)), keras.layers.Dense(NUM_CLASSES)]))
     step, batches = take_apart(model)
     kernel, bias = model.get_weights()
-    x, labels = batches.on_host[0]
+    x, labels = map(np.asarray, batches.on_host[0])
     exponentials = np.exp(x @ kernel + bias)
     shares = exponentials / exponentials.sum(axis=1, keepdims=True)
     wanted = -np.log(shares[range(BATCH), labels]).mean()
@@ -96,9 +112,9 @@ def test_the_loss_and_the_gradients_of_a_step_are_those_worked_out_by_hand() -> 
     np.testing.assert_allclose(of_bias, by_logits.sum(axis=0), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("compiles", [True, False] if NAME == "jax" else [False])
-def test_updates_are_those_of_kerass_own_step_and_are_taken_back(compiles: bool) -> None:
-    step, batches = take_apart(compiled(build_model(), jit_compile=compiles), 6)
+@pytest.mark.parametrize("way", WAYS[NAME])
+def test_updates_are_those_of_kerass_own_step_and_are_taken_back(way: dict[str, bool]) -> None:
+    step, batches = take_apart(compiled(build_model(), **way), 6)
     first_iterator, second_iterator = batches.iterator(), batches.iterator()
     step.restore()  # sets PyTorch's generator, too, from which its iterators draw as they begin
     before = read_all(step)
@@ -138,13 +154,14 @@ def test_a_nap_is_in_the_phase_that_takes_it_and_is_waited_for() -> None:
             assert len(device_naps.naps) - before == 1, upto
 
 
-def test_batches_at_hand_are_the_first_ones_over_and_over_and_the_pipeline_goes_on() -> None:
+def test_batches_at_hand_are_the_first_ones_over_and_over() -> None:
     _, batches = take_apart(compiled(build_model()), 6)
     given = [x for x, _ in itertools.islice(generate_batches(6), len(batches.on_host) + 2)]
     for iterator in (batches.iterator(), batches.iterator(num_ahead=2), batches.cycle()):
         for wanted in [*given[:-2], given[0]]:
             np.testing.assert_array_equal(to_numpy(next(iterator)[0]), wanted)
-    np.testing.assert_array_equal(to_numpy(next(batches.pipeline())[0]), given[-2])
+    # The stream of NumPy's batches goes on; a data set of TensorFlow's begins anew.
+    np.testing.assert_array_equal(to_numpy(next(batches.pipeline())[0]), given[0 if NAME == "tensorflow" else -2])
 
 
 @of_jax
@@ -211,3 +228,19 @@ def test_phases_of_a_step_that_is_compiled_are_those_of_one_that_is_not(monkeypa
         found.append(read_all(step))
     for own, other in zip(*found, strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("backend", "compiler", "reason"),
+    [
+        ("tensorflow", "graph", ""),
+        ("tensorflow", "xla", 'XLA makes one program of all layers (compiler = "xla"): none can be timed apart. --set'),
+        ("tensorflow", "eager", 'no operation has the name of its layer (compiler = "eager")'),
+        ("jax", "eager", "none can be timed apart. --backend tensorflow shows them"),
+        ("torch", "eager", ""),
+        ("torch", "inductor", "--set training.compiler=eager shows them as PyTorch computes them one after another."),
+    ],
+)
+def test_says_why_layers_cannot_be_told_apart(backend: Any, compiler: Any, reason: str) -> None:
+    told = why_layers_merge(backend, compiler)
+    assert reason in told and bool(reason) == bool(told)

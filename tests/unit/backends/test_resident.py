@@ -100,21 +100,12 @@ class OwnLoss(keras.Model):  # type: ignore[misc]  # Keras has no types
         return 2 * super().compute_loss(*arguments, **options)
 
 
-class OwnCompile(keras.Model):  # type: ignore[misc]  # Keras has no types
-    """Does two steps a call, whatever it is told, and has a metric more."""
-
-    def compile(self, *arguments: Any, **options: Any) -> None:
-        metrics = [*options.pop("metrics"), keras.metrics.SparseTopKCategoricalAccuracy(2, name="top")]
-        super().compile(*arguments, metrics=metrics, **options | {"steps_per_execution": 2})
-
-
 # Training, samples that are there, network, optimizer and precision.
 CASES: dict[str, tuple[TrainingConfig, int, Any, Any, str]] = {
     "some steps a call": (configure(), 50, keras.Model, keras.optimizers.Adam, "float32"),
     "more than an epoch has": (configure(steps_per_execution=100), 50, keras.Model, keras.optimizers.Adam, "float32"),
     "a pool": (configure(), 20, keras.Model, keras.optimizers.Adam, "float32"),
     "own loss": (configure(), 50, OwnLoss, keras.optimizers.Adam, "float32"),
-    "own compile": (configure(), 50, OwnCompile, keras.optimizers.Adam, "float32"),
     "scaled loss": (configure(), 50, keras.Model, keras.optimizers.Adam, "mixed_float16"),
     "gradients of two steps": (
         *(configure(), 50, keras.Model),

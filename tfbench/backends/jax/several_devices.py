@@ -55,7 +55,8 @@ def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRa
             heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
             coordinator_bind_address=rank.addresses[0],  # of no other network
         )
-    chosen = choose_devices(config, training, list_visible(config, len(list_gpus())), takes_all=True)
+    gpu_names = list_gpus()
+    chosen = choose_devices(config, training, list_visible(config, len(gpu_names)), takes_all=True)
     kind = chosen[0].kind
     if not asked and kind == "cpu" and config.strategy in CUTTING_STRATEGIES:
         raise DeviceError(
@@ -66,14 +67,8 @@ def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRa
         config = dataclasses.replace(config, num_workers=rank.num_workers)
     require_fitting(chosen, config, training)
     mesh = find_mesh(chosen, config)
-    local = jax.local_devices(backend=kind)
     # GPUs that were not asked for are hidden, so that those that are seen are numbered from 0.
-    own = [local[device.index if kind == "cpu" else place] for place, device in enumerate(chosen)]
-    places = [local.index(device) for device in own]
-    of_all = [
-        [device for device in jax.devices(kind) if device.process_index == index]
-        for index in range(jax.process_count())
-    ]
+    places = [device.index if kind == "cpu" else place for place, device in enumerate(chosen)]
     placement = Placement(
         strategy=config.strategy,
         devices=tuple(map(str, chosen)),
@@ -81,7 +76,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRa
         global_batch_size=training.global_batch_size,
         per_replica_batch_size=training.global_batch_size // mesh.data,
         cross_device_ops=None,
-        hardware=tuple(str(device.device_kind) if kind == "gpu" else cpu_model() for device in own),
+        hardware=tuple(gpu_names[place] if kind == "gpu" else cpu_model() for place in places),
         feed="split",
         num_workers=rank.num_workers if rank else 1,
         mesh=dataclasses.asdict(mesh),
@@ -90,7 +85,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRa
         placement,
         tuple(f"gpu:{place}" for place in places) if kind == "gpu" else placement.devices,
         mesh,
-        tuple(devices[place] for devices in of_all for place in places),
+        tuple(jax.local_devices(index, kind)[place] for index in range(jax.process_count()) for place in places),
     )
 
 
@@ -165,9 +160,10 @@ def _notes(shapes: list[VariableShape], cut: dict[str, Any], config: Distributio
 
 def explain_loss(error: Exception) -> str:
     """Returns what JAX says of a worker that ended, or answers no more; "" for an error of another kind."""
-    if not isinstance(error, RuntimeError):  # as JAX's own are, which need not have been imported
+    if not _LOST.search(str(error)):
         return ""
     import jax
 
-    says_so = isinstance(error, jax.errors.JaxRuntimeError) and jax.process_count() > 1 and _LOST.search(str(error))
+    # A ValueError where the step finds the connection closed, of the other kind where it waits for it.
+    says_so = isinstance(error, jax.errors.JaxRuntimeError | ValueError) and jax.process_count() > 1
     return shorten(str(error).rpartition(": ")[2]) if says_so else ""

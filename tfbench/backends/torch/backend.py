@@ -94,7 +94,11 @@ class PyTorch(Backend):
         trained = [*model.trainable_variables, *(one for one in model.optimizer.variables if one.shape)]
         kinds = {str(one.value.device.type) for one in trained}
         require_on(placed, ("gpu" if kind == "cuda" else kind for kind in kinds), "variables are")
-        if model.jit_compile and not _count_graphs():
+        if not model.jit_compile:
+            return
+        from torch._dynamo.utils import counters  # PyTorch publishes no other way to ask what was compiled
+
+        if not counters["stats"]["unique_graphs"]:
             raise MeasurementError(
                 "training.compiler: torch.compile compiled nothing of the first step, as if it were switched off "
                 "(TORCH_COMPILE_DISABLE, TORCHDYNAMO_DISABLE)."
@@ -176,12 +180,6 @@ class PyTorch(Backend):
     def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
         """Takes the step of a compiled model apart."""
         return StepCalls(model, batches, self.synchronize)
-
-
-def _count_graphs() -> int:
-    from torch._dynamo.utils import counters  # PyTorch publishes no other way to ask
-
-    return int(counters["stats"]["unique_graphs"])
 
 
 BACKEND = PyTorch()
