@@ -110,7 +110,8 @@ class Group:
             if each.worker is self._first:
                 self._unread += records
             else:
-                self._unread += [_named(record, each.name) for record in records if record["kind"] == "rejected"]
+                rejections = [record for record in records if events.class_of(record) is events.Rejected]
+                self._unread += [_named(record, each.name) for record in rejections]
         for each in self._watched:
             each.look()
         if self._may_begin and not self._has_begun and all(each.is_ready for each in self._watched):

@@ -224,9 +224,8 @@ class MachineWatch:
             self._next_at = now + pause_seconds(now - self._began)
             record = {"kind": "machine", "time": time.time(), "state": to_plain(self._meter.look())}
             try:
-                file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-                with contextlib.closing(os.fdopen(file, "r+b", buffering=0)):
-                    record_lines.append(file, record_lines.encode([record]))
+                with os.fdopen(os.open(self._path, os.O_RDWR | os.O_APPEND), "r+b", buffering=0) as file:
+                    record_lines.append(file.fileno(), record_lines.encode([record]))
             except OSError:
                 self.close()
 
