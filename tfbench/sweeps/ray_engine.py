@@ -95,8 +95,8 @@ def connected(address: str, tasks: Sequence[Task]) -> Iterator[None]:
                 names = {RESOURCE, machine} - {""}
                 if not any(node["Alive"] and names <= node["Resources"].keys() for node in ray.nodes()):
                     raise DeviceError(
-                        f"the Ray cluster has no machine {machine and f'named {machine} '}for tasks of tfbench. Start each "
-                        f"with `ray start --address=HEAD {_wanted(machine)}`, the first with --head."
+                        f"the Ray cluster has no machine {machine and f'named {machine} '}for tasks of tfbench. Start "
+                        f"each with `ray start --address=HEAD {_wanted(machine)}`, the first with --head."
                     )
             yield
         finally:
