@@ -1,9 +1,9 @@
 """Which of several workers a process is to start: all, or the one that a launcher or the user's options name."""
 
+import dataclasses
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from tfbench.errors import RecipeError
 from tfbench.recipe.sections import Recipe
@@ -21,7 +21,8 @@ _RANKS = (  # launcher; its variables for a worker's number, how many there are,
 )
 
 
-class _Told(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class _Told:
     """What variables say."""
 
     by: str
