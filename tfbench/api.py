@@ -30,7 +30,7 @@ from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
 from tfbench.records.settings import MachineSettings
 from tfbench.runs.requests import lay_values, load_request, resumed_request
-from tfbench.runs.run import Run, RunLimits, list_rows, read_predecessor, read_stored
+from tfbench.runs.run import NO_LIMITS, Run, RunLimits, list_rows, read_predecessor, read_stored
 from tfbench.runs.run_maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import find_named, read_sweep
@@ -57,7 +57,7 @@ def run(
     data_dir: Folder | None = None,
     name: str | None = None,
     allows_code: bool = False,
-    limits: RunLimits | None = None,
+    limits: RunLimits = NO_LIMITS,
     store: Folder = DEFAULT_STORE,
     track: bool = True,
     tracking_uri: str | None = None,
@@ -79,7 +79,7 @@ def run(
         data_dir: Folder of prepared data.
         name: Of the run; None: made from the recipe.
         allows_code: Call the functions of your own that the recipe names; that it was allowed before does not count.
-        limits: Seconds and bytes beyond which the run is ended; None: as much as it needs.
+        limits: Seconds and bytes beyond which the run is ended; by default as much as it needs.
         store: Folder that keeps it.
         track: Whether it is sent to MLflow now; otherwise `tfbench recover` does it later.
         tracking_uri: Of an MLflow server; None: the store's own database. One that an earlier run names is named again.
@@ -93,7 +93,7 @@ def run(
     kept, options = Store(Path(store)), {"data_dir": _data_dir(data_dir), "allows_code": allows_code}
     request = make_request(kept, recipe, resume, values=values, name=name, **options)
     maker = open_maker(kept, track, tracking_uri, experiment, find_earlier_place(kept, request))
-    return maker.make(request, observer or Observer(), limits or RunLimits())
+    return maker.make(request, observer or Observer(), limits)
 
 
 def sweep(
@@ -108,7 +108,7 @@ def sweep(
     synthetic: bool = False,
     data_dir: Folder | None = None,
     allows_code: bool = False,
-    limits: RunLimits | None = None,
+    limits: RunLimits = NO_LIMITS,
     time_budget_seconds: float | None = None,
     store: Folder = DEFAULT_STORE,
     track: bool = True,
@@ -148,14 +148,13 @@ def sweep(
     request = load_request(
         str(recipe), values=values, data_dir=_data_dir(data_dir), allows_code=allows_code, steady_seconds=seconds
     )
-    bounds = limits or RunLimits()
     plan = plan_sweep(
         request,
         [parse_setup(text) for text in setups],
         [make_variation(key, values, origin="vary") for key, values in (vary or {}).items()],
         num_rounds=rounds,
-        run_timeout_seconds=bounds.timeout_seconds,
-        memory_limit_bytes=bounds.memory_bytes,
+        run_timeout_seconds=limits.timeout_seconds,
+        memory_limit_bytes=limits.memory_bytes,
         time_budget_seconds=time_budget_seconds,
     )
     maker = open_maker(Store(Path(store)), track, tracking_uri, experiment)

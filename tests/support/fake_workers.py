@@ -6,7 +6,6 @@ As a program it stands in for `python -m tfbench.worker`, without tfbench and wh
 import json
 import os
 import select
-import signal
 import sys
 import time
 from pathlib import Path
@@ -28,9 +27,6 @@ def main() -> None:
             record = {"kind": kind, "time": time.time(), **fields}
             journal.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
 
-        requests = list[int]()  # to end
-        if fate == "deaf":
-            signal.signal(signal.SIGTERM, lambda number, _: requests.append(number))
         write("worker", pid=os.getpid(), created=time.time())
         if fate == "reject":
             write("rejected", error={"type": "DeviceError", "message": "no such device", "traceback": ""})
@@ -40,8 +36,6 @@ def main() -> None:
         while fate == "join":
             _follow_parent(STEP_SECONDS)
         for _ in range(10 if fate == "late" else 0):
-            _follow_parent(STEP_SECONDS)
-        while fate == "deaf" and not requests:  # it gets ready all the same, once it was asked to end
             _follow_parent(STEP_SECONDS)
         write("ready", **json.loads(Path(os.environ[READY]).read_text(encoding="utf-8")))
         if not os.read(0, 1):

@@ -29,7 +29,7 @@ class Group:
     def __init__(self, workers: Sequence[Worker], requests: Sequence[RunRequest]) -> None:
         self._watched = [_Watched(*each) for each in zip(workers, requests, strict=True)]
         self._first = workers[0]
-        self._fault: RunExit | None = None
+        self.fault: RunExit | None = None  # why the run cannot go on, and who is the cause
         self._unread: list[Record] = []
         self._may_begin = self._has_begun = self._is_ending = self._has_failures = False
         self._heard_at = self._epoch_since = time.monotonic()
@@ -42,11 +42,6 @@ class Group:
     ) -> None:
         for each in self._watched:
             each.worker.__exit__(kind, error, trace)
-
-    @property
-    def fault(self) -> RunExit | None:
-        """Why the run cannot go on, and who is the cause; None while there is nothing."""
-        return self._fault
 
     @property
     def returncode(self) -> int | None:
@@ -114,15 +109,16 @@ class Group:
             if each.worker is self._first:
                 self._unread += records
             else:
-                self._unread += [_named(record, each.name) for record in records if record["kind"] == "rejected"]
+                rejections = [record for record in records if events.class_of(record) is events.Rejected]
+                self._unread += [_named(record, each.name) for record in rejections]
         for each in self._watched:
             each.look()
         if self._may_begin and not self._has_begun and all(each.is_ready for each in self._watched):
             self._has_begun = True
             for each in self._watched:
                 each.worker.begin()
-        if self._fault is None and not self._is_ending:
-            self._fault = self._find_fault(is_over=is_over)
+        if self.fault is None and not self._is_ending:
+            self.fault = self._find_fault(is_over=is_over)
 
     def _find_fault(self, *, is_over: bool) -> RunExit | None:
         failures = [(each.blame, each.end) for each in self._watched if each.end and each.end.status != "FINISHED"]

@@ -39,6 +39,8 @@ class Worker:
     standard input is closed, however the parent ends.
     """
 
+    fault: RunExit | None = None  # why the run cannot go on although its process may; of one process, its end says all
+
     def __init__(
         self,
         request: RunRequest,
@@ -55,7 +57,7 @@ class Worker:
             run_path: The journal of the run, beside which it gets a folder for a while; None: it is the same.
             settings: Environment variables of this process alone.
         """
-        self._seconds: float | None = None
+        self.seconds: float | None = None  # from before its start to when `returncode` first told of its end
         self._follower = Follower(journal_path)
         self._watch = MachineWatch(journal_path)
         with contextlib.ExitStack() as undone:
@@ -78,23 +80,13 @@ class Worker:
         self._kept.close()
 
     @property
-    def fault(self) -> RunExit | None:
-        """Why the run cannot go on although its process may; None: of one process, its end says all."""
-        return None
-
-    @property
     def returncode(self) -> int | None:
         """None while it runs; negative: the signal that ended it."""
         returncode = self._process.poll()
-        if returncode is not None and self._seconds is None:
-            self._seconds = (time.perf_counter_ns() - self._launched_ns) * 1e-9
+        if returncode is not None and self.seconds is None:
+            self.seconds = self.age_seconds
             self._watch.close()
         return returncode
-
-    @property
-    def seconds(self) -> float | None:
-        """From before its start to when `returncode` first told of its end; None while it runs."""
-        return self._seconds
 
     @property
     def age_seconds(self) -> float:
@@ -233,9 +225,8 @@ class MachineWatch:
             self._next_at = now + pause_seconds(now - self._began)
             record = {"kind": "machine", "time": time.time(), "state": to_plain(self._meter.look())}
             try:
-                file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-                with contextlib.closing(os.fdopen(file, "r+b", buffering=0)):
-                    record_lines.append(file, record_lines.encode([record]))
+                with os.fdopen(os.open(self._path, os.O_RDWR | os.O_APPEND), "r+b", buffering=0) as file:
+                    record_lines.append(file.fileno(), record_lines.encode([record]))
             except OSError:
                 self.close()
 

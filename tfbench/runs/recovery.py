@@ -151,8 +151,7 @@ def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> Recove
         tracked = trackers.project(run_id)
     except TrackingError as error:
         return RecoveredRun(id=run_id, status="failed", message=str(error))
-    reason = result.exit.reason if result.exit else ""
-    message = f"{result.status}{': ' + reason if reason else ''}"
+    message = f"{result.status}: {result.exit.reason}" if result.exit and result.exit.reason else result.status
     return RecoveredRun(id=run_id, status="recovered", message=message, tracked=tracked)
 
 

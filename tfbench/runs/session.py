@@ -210,12 +210,10 @@ class _Run:
 
     def _interruption(self) -> TfbenchError | None:
         """Returns an error if the run was stopped before there was anything to keep."""
-        result = self._replay.result()
-        if self._stop.received is None or self._has_begun or result.error:
+        if self._stop.received is None or self._has_begun or self._replay.result().error:
             return None
-        return InterruptedRunError(
-            f"interrupted by {self._stop.received.name} before anything was measured; nothing was stored."
-        )
+        name = self._stop.received.name
+        return InterruptedRunError(f"interrupted by {name} before anything was measured; nothing was stored.")
 
     def _take_in(self, records: list[Record]) -> TfbenchError | None:
         has_new_epochs = False

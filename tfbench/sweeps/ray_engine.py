@@ -7,10 +7,11 @@ import json
 import os
 import platform
 import shutil
+import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,8 @@ from tfbench.sweeps.sweep import Planned
 from tfbench.sweeps.tasks import Task, list_tasks, note_results, plan_document
 
 RESOURCE = "tfbench"  # of which a node has one, so that it makes one task at a time
-_SHARE = 1e-3  # of a resource that stands for a kind of machine, which tasks do not use up
 _PREFIX = "tfbench-{}-{}-"  # of the folder of a task, with the sweep and its number
-_ANSWER_SECONDS = 5.0  # for a cluster's first machine to take a connection
 _STOP_SECONDS = 25.0  # for the command of a task to end once it was asked to
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")  # in whose place Ray takes this machine's address
 
 
 def make_sweep(
@@ -51,11 +49,10 @@ def make_sweep(
         DeviceError: As of `connected`.
         TrackingError: As of `make_tasks`.
     """
-    plan, results = planned.plan, planned.results
-    tasks = [task for task in list_tasks(plan) if any(planned.number not in results for planned in task.runs)]
+    tasks = [task for task in list_tasks(planned.plan) if any(one.number not in planned.results for one in task.runs)]
     with connected(address, tasks), planned.log as log:
         was_interrupted = make_tasks(log, tasks, store, state, tell)
-    num_planned = len(list_planned_runs(plan))
+    num_planned = len(list_planned_runs(planned.plan))
     num_left = num_planned - len(log.results)
     return SweepEnd(num_planned=num_planned, num_left=num_left, was_interrupted=was_interrupted, results=log.results)
 
@@ -76,26 +73,30 @@ def connected(address: str, tasks: Sequence[Task]) -> Iterator[None]:
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")  # read as Ray is imported; 20 of 40 s each without
     import ray
 
+    heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with contextlib.redirect_stdout(io.StringIO()):  # Ray says there what its nodes complain of
         try:
             host, _, port = address.rpartition(":")
             if host and port.isdecimal() and "/" not in host:  # Ray itself would try one that is wrong for minutes
-                host = ray.util.get_node_ip_address() if host in _LOOPBACK else host.strip("[]")
-                socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
+                if host in ("localhost", "127.0.0.1", "::1"):  # in its place Ray takes this machine's address
+                    host = ray.util.get_node_ip_address()
+                socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except (OSError, OverflowError, ValueError, RuntimeError) as error:
             raise DeviceError(
                 f"--ray: no cluster at '{address}': {_first_line(error)}. Start one on the first machine with "
                 f"`ray start --head {_wanted()}`, or name it: --ray HOST:6379."
             ) from error
+        finally:
+            for number, handler in heard.items():  # Ray takes them
+                signal.signal(number, handler)
         try:
             for machine in dict.fromkeys(task.machine for task in tasks):
                 names = {RESOURCE, machine} - {""}
                 if not any(node["Alive"] and names <= node["Resources"].keys() for node in ray.nodes()):
-                    kind = f" named {machine}" if machine else ""
                     raise DeviceError(
-                        f"the Ray cluster has no machine{kind} for tasks of tfbench. Start each with "
-                        f"`ray start --address=HEAD {_wanted(machine)}`, the first with --head."
+                        f"the Ray cluster has no machine {machine and f'named {machine} '}for tasks of tfbench. Start "
+                        f"each with `ray start --address=HEAD {_wanted(machine)}`, the first with --head."
                     )
             yield
         finally:
@@ -122,7 +123,8 @@ def make_tasks(
     plan, measure = plan_document(log.plan), ray.remote(measure_task)
     running = {}
     for task in tasks:
-        resources = {RESOURCE: 1.0} | ({task.machine: _SHARE} if task.machine else {})
+        # A resource stands for a kind of machine, which tasks do not use up.
+        resources = {RESOURCE: 1.0} | ({task.machine: 1e-3} if task.machine else {})
         named = measure.options(num_cpus=0, resources=resources, name=f"tfbench {log.plan.sweep_id} {task.number}")
         running[named.remote(plan, task.number, log.plan.allows_code)] = task
 
@@ -154,10 +156,10 @@ def make_tasks(
     return was_interrupted
 
 
-def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, str, dict[str, bytes]]:
+def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, str, list[bytes]]:
     """Makes a task on this node; one that is cancelled hands back what was measured by then.
 
-    Returns the node's name, the exit code of the command, the last line that it said, and journals by file name.
+    Returns the node's name, the exit code of the command, the last line that it said, and journals.
 
     Its folder stays where anything else ends it, so that nothing that was measured is lost.
     """
@@ -178,7 +180,7 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, s
         exit_code = command.wait()
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
-    journals = {path.name: path.read_bytes() for path in (folder / "mlruns" / "journals").glob("*.jsonl")}
+    journals = [path.read_bytes() for path in (folder / "mlruns" / "journals").glob("*.jsonl")]
     shutil.rmtree(folder, ignore_errors=True)
     return platform.node(), exit_code, lines[-1] if lines else "", journals
 
@@ -188,10 +190,10 @@ def _left_behind(plan: SweepPlan, task: int) -> str:
     return f"What it measured stays on its machine; `tfbench import` reads it: {folder}*/mlruns/journals/*.jsonl"
 
 
-def _bring_home(journals: Mapping[str, bytes], log: SweepLog, store: Store, state: TrackingState) -> None:
+def _bring_home(journals: Sequence[bytes], log: SweepLog, store: Store, state: TrackingState) -> None:
     with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
-        for name, data in journals.items():
-            Path(folder, name).write_bytes(data)
+        for number, data in enumerate(journals):
+            Path(folder, f"{number}.jsonl").write_bytes(data)
         import_journals(store, list(Path(folder).iterdir()), None, state)
     note_results(log, store)
 
@@ -222,5 +224,4 @@ def _wanted(machine: str = "") -> str:
 
 
 def _first_line(error: Any) -> str:
-    told = getattr(error, "cause", None) or getattr(error, "strerror", None) or error
-    return str(told).strip().partition("\n")[0].rstrip(".")
+    return str(getattr(error, "cause", None) or error).strip().partition("\n")[0].rstrip(".")

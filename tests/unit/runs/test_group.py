@@ -13,12 +13,12 @@ import pytest
 
 from fake_workers import read_journal, wait_for
 from groups import RUN, Fates, ask, measure, start_fakes
-from tfbench.errors import DeviceError, InterruptedRunError, RecipeError
+from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe.sections import DistributionConfig
 from tfbench.records.machine import Gpu
 from tfbench.records.placement import WorkerRank
 from tfbench.records.run_folder import worker_journal_path
-from tfbench.runs import group, launch, session
+from tfbench.runs import group, launch
 from tfbench.store.store import Store
 
 
@@ -73,23 +73,6 @@ def test_a_worker_that_is_killed_ends_the_run_which_names_it(store: Store, fates
     assert not any(psutil.pid_exists(pid) for pid in pids)
     other = read_journal(worker_journal_path(store.journal_path(RUN), 1 - index))
     assert "spans" in {record["kind"] for record in other}  # what the other measured is kept
-
-
-def test_a_run_that_is_stopped_before_its_workers_are_ready_leaves_nothing_though_they_get_ready(
-    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "STOP_SECONDS", 1.0)
-    fates(w0="deaf", w1="deaf")
-
-    def stop() -> None:
-        for number in range(2):  # neither gets ready before it was asked to end
-            wait_for(worker_journal_path(store.journal_path(RUN), number), "worker")
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=stop, daemon=True).start()
-    with pytest.raises(InterruptedRunError, match="before anything was measured"):
-        measure(store)
-    assert not list(store.root.rglob("*.jsonl"))
 
 
 class Ended:

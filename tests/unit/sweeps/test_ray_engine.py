@@ -91,12 +91,12 @@ def left(task: int) -> str:
     return f"{tempfile.gettempdir()}/tfbench-{PLAN.sweep_id}-{task}-*/mlruns/journals/*.jsonl"
 
 
-def measure_there(folder: Path, num_runs: int) -> dict[str, bytes]:
+def measure_there(folder: Path, num_runs: int) -> list[bytes]:
     """Returns the journals of the first runs of task 0, as a node hands them back."""
     there = Store(folder / "there")
     for planned in TASKS[0].runs[:num_runs]:
         write_journal(there, build_planned_result(PLAN, planned, 100.0, environment=build_environment(hostname="one")))
-    return {run_id: there.journal_path(run_id).read_bytes() for run_id in there.run_ids()}
+    return [there.journal_path(run_id).read_bytes() for run_id in there.run_ids()]
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, 
     ray.made = {
         0: ("one", 0, "done", journals),
         1: ray.exceptions.RayError("The node is dead.\nMore."),
-        2: ("two", 2, "Error: no such device", {}),
+        2: ("two", 2, "Error: no such device", []),
     }
     with new_log(home, PLAN) as log:
         assert not make_tasks(log, TASKS[:3], home, STATE, told.append)
@@ -156,14 +156,12 @@ def test_a_cluster_that_cannot_make_the_tasks_is_rejected(ray: FakeRay, capsys: 
 
 
 def test_an_address_is_asked_before_ray_waits_for_it(ray: FakeRay) -> None:
-    with socket.socket() as listening, socket.socket() as deaf:
-        listening.bind(("127.0.0.2", 0))
+    with socket.socket() as deaf:
         deaf.bind(("", 0))
-        listening.listen()
-        with connected(f"localhost:{listening.getsockname()[1]}", TASKS):  # in its place Ray takes the machine's
-            pass
-        ray.is_up, port = True, deaf.getsockname()[1]
-        with pytest.raises(DeviceError, match=rf"no cluster at '127\.0\.0\.1:{port}': Connection refused\. Start one"):
+        port = deaf.getsockname()[1]
+        with pytest.raises(
+            DeviceError, match=rf"no cluster at '127\.0\.0\.1:{port}': .*Connection refused\. Start one"
+        ):
             connected(f"127.0.0.1:{port}", TASKS).__enter__()
         with connected(str(port), TASKS):  # no address of a host: Ray says what it is
             pass

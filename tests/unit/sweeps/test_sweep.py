@@ -1,5 +1,4 @@
 import errno
-import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -134,23 +133,6 @@ def test_what_a_killed_sweep_left_is_removed_by_a_recovery_unless_a_process_is_a
     with reopened_log(store, "abc"):
         assert recover(store, no_tracker) == []
         assert (killed.exists(), alive.exists()) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        (r"[^\n]*", "", ""),
-        (r'"format_version":1', '"format_version":2', "format_version: must be one of 1"),
-        (r'"results":\[\]', '"results":[{"number":0,"outcome":"HAPPY"}]', "results"),
-        (r'"num_rounds":2', '"num_rounds":999999999', r"plan.num_rounds: .* less than or equal to 1000"),
-    ],
-)
-def test_what_is_no_record_of_a_sweep_is_said(store: Store, old: str, new: str, problem: str) -> None:
-    with new_log(store, build_plan()):
-        path = store.root / "sweeps" / "abc.json"
-    path.write_text(re.sub(old, new, path.read_text()))
-    with pytest.raises(TrackingError, match=f"abc.json: is no record of a sweep.*{problem}"):
-        read_sweep(store, "abc")
 
 
 def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:

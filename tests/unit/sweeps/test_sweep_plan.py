@@ -1,5 +1,4 @@
 import dataclasses
-import math
 from typing import Any
 
 import pytest
@@ -118,18 +117,3 @@ def test_what_is_varied_is_no_setup_s_own(own: str, key: str) -> None:
     varied = [Variation(key=key, values=(1, 2))]
     with pytest.raises(RecipeError, match=f"^default {own}: training.[a-z_]* is varied already"):
         new_plan(build_request(recipe=build_recipe()), [parse_setup(f"default {own}")], num_rounds=1, variations=varied)
-
-
-@pytest.mark.parametrize(
-    ("sweep", "message"),
-    [
-        ({"epochs": [1]}, "sweep.epochs: must be a key of model, dataset, training, measurement"),
-        ({"training.epochs": []}, r"sweep\.training\.epochs: must have at least 1 item"),
-        ({"training.epochs": [math.nan]}, r"sweep\.training\.epochs\.0: must be a finite number"),
-    ],
-)
-def test_a_recipe_says_what_to_vary_if_that_can_be(sweep: Any, message: str) -> None:
-    good = {"training.global_batch_size": (32, 64), "threads": (1, 2)}
-    assert build_recipe(sweep=good).sweep == good
-    with pytest.raises(RecipeError, match=message):
-        build_recipe(sweep=sweep)
