@@ -43,7 +43,8 @@ def recipe_with(**sections: Any) -> Any:
 @pytest.mark.parametrize(
     ("record", "name", "value"),
     [
-        *(("settings", name, "other") for name in ("compiler", "precision", "image_data_format", "xla_flags")),
+        ("settings", "compiler", "xla"),
+        *(("settings", name, "other") for name in ("precision", "image_data_format", "xla_flags")),
         *(("settings", name, True) for name in ("tensor_float_32", "deterministic", "soft_device_placement")),
         *(("settings", name, 3) for name in ("intra_op_threads", "inter_op_threads", "steps_per_execution")),
         *(("environment", name, "other") for name in ("thread_variables", "tfbench", "keras", "hostname", "cpuset")),
