@@ -9,12 +9,7 @@ from typing import Any
 from tfbench.schema import is_record
 
 FORMAT_VERSION = 1
-_TIMES = (
-    "created",
-    "started_at",
-    "ended_at",
-    "finished_at",
-)  # seconds since 1970
+_TIMES = ("created", "started_at", "ended_at", "finished_at")  # seconds since 1970
 
 
 def document(thing: object) -> dict[str, Any]:

@@ -143,13 +143,8 @@ def bars(plot: Plot) -> "Figure":
         for bar, length in lengths.items():
             ends[bar] += length
     for bar, (end, (_, text)) in enumerate(zip(ends, plot.bars, strict=True)):
-        beside: dict[str, Any] = {
-            "xytext": (4, 0),
-            "textcoords": "offset points",
-            "va": "center",
-            "fontsize": "x-small",
-        }
-        axes.annotate(text, (end, bar), **beside)
+        style: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": "x-small"}
+        axes.annotate(text, (end, bar), **style)
     axes.set_yticks(range(len(names)), names, fontsize="small")
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(0, (1.2 if any(text for _, text in plot.bars) else 1.02) * max(ends))
@@ -223,13 +218,8 @@ def _set_x_axis(axes: "Axes", values: Sequence[float], *, is_swept: bool) -> Non
     if not is_swept or not values:
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=all(value.is_integer() for value in map(float, values))))
     else:
-        is_log = values[0] > 0 and values[-1] / values[0] >= _LOG_FROM_RATIO
-        margin = 0.08 * ((math.log(values[-1] / values[0]) if is_log else values[-1] - values[0]) or 1.0)
-        if is_log:
+        if values[0] > 0 and values[-1] / values[0] >= _LOG_FROM_RATIO:
             axes.set_xscale("log")
-            axes.set_xlim(values[0] * math.exp(-margin), values[-1] * math.exp(margin))
-        else:
-            axes.set_xlim(values[0] - margin, values[-1] + margin)
         axes.xaxis.set_major_locator(FixedLocator(keep_ends(values, _MAX_TICKS)))
         axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: _format_tick(value))

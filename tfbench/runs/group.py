@@ -109,7 +109,7 @@ class Group:
             if each.worker is self._first:
                 self._unread += records
             else:
-                rejections = [record for record in records if events.class_of(record) is events.Rejected]
+                rejections = [record for record in records if record["kind"] == "rejected"]
                 self._unread += [_named(record, each.name) for record in rejections]
         for each in self._watched:
             each.look()

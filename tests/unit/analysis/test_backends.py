@@ -62,22 +62,6 @@ def test_backends_are_setups_that_are_compared_for_what_they_are() -> None:
     assert alone.setups == found.setups
 
 
-def test_runs_of_one_backend_must_be_equal_whatever_stands_beside_them() -> None:
-    other = {"compiler": "xla", "precision": "float32", "tensorflow": "2.20.0"}
-    runs = [build("tensorflow", 100.0, None), build("jax", 160.0, None)]
-    unlike = build_brief(90.0, setup=parse_setup("one_device cpu:0"), settings=other)
-    found = compare([*runs, unlike], keys=[])
-    assert [one.name for one in found.rows[0].entries["one_device cpu:0"].unequal] == ["compiler", "tensorflow"]
-    assert found.rows[0].entries["default cpu:0 backend=jax"].unequal == ()
-
-
-def test_what_backends_need_not_differ_in_must_be_equal() -> None:
-    other = build("jax", 160.0, 1, **{"measurement.clock": "step"})
-    entry = compare([build("tensorflow", 100.0, 1), other]).rows[0].entries["default cpu:0 backend=jax"]
-    assert [difference.name for difference in entry.unequal] == ["clock"]
-    assert entry.speedup is None
-
-
 def test_the_verdict_names_the_fastest_backend_by_batch_size_and_what_is_not_decided() -> None:
     found = sweep_of(
         {

@@ -14,7 +14,6 @@ from tfbench.analysis.comparison.judging import Speedup
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import Setup
 from tfbench.report.comparison.comparison import comparison_document, comparison_records, comparison_table
-from tfbench.report.comparison.speeds import legend
 from tfbench.report.comparison.sweep import result_lines
 
 BATCH = "training.global_batch_size"
@@ -45,13 +44,6 @@ def test_a_row_is_a_setting_and_a_column_a_setup() -> None:
     entry = found.rows[1].entries[DEFAULT]
     assert (entry.speed, len(entry.runs)) == (pytest.approx(math.sqrt(200 * 210)), 2)
     assert entry.speedup is None  # it is the baseline
-
-
-def test_more_repeats_are_advised_only_once_all_planned_runs_are_made() -> None:
-    left = Failure(setting={BATCH: 64}, setup=MIRRORED, outcome="MISSING", reason="not measured")
-    single = {32: ([100.0], [50.0])}
-    assert "Try --repeats 3." in " ".join(find_verdict(sweep_of(single)))
-    assert "--repeats" not in " ".join(find_verdict(sweep_of(single, failures=[left])))
 
 
 @pytest.mark.parametrize(
@@ -96,21 +88,6 @@ def test_rounds_pair_within_sweeps_and_those_of_several_sweeps_all_count() -> No
     ]
     speedup = speedup_in(compare(both))
     assert (speedup.is_paired, speedup.num, speedup.ratio) == (True, 6, pytest.approx(1.5, rel=1e-3))
-
-
-def test_a_sweep_that_was_resumed_on_a_machine_of_another_name_keeps_its_setups() -> None:
-    found = compare(
-        [
-            build_brief(speed, setup=setup, batch=batch, round_number=number, settings={"hostname": host})
-            for batch, host in ((32, "here"), (64, "elsewhere"))
-            for setup, speeds in zip(TWO_SETUPS, ((100.0, 101.0), (150.0, 151.5)), strict=True)
-            for number, speed in enumerate(speeds)
-        ],
-        keys=[BATCH],
-        setups=[DEFAULT, MIRRORED],
-    )
-    assert found.setups == (DEFAULT, MIRRORED)
-    assert speedup_in(found, 0) and speedup_in(found, 1)
 
 
 def test_without_keys_rows_are_told_apart_by_what_the_runs_differ_in() -> None:
@@ -253,16 +230,6 @@ def test_two_varied_keys_have_three_sentences(golden: Callable[[str, str], None]
     assert f"{MIRRORED} is slower than {DEFAULT} at 3 of 4 settings: 0.50x." in find_verdict(unlike)
 
 
-def test_the_legend_has_the_signs_that_occur_and_no_others() -> None:
-    slower, faster = ([100.0, 100.1], [50.0, 50.1]), ([100.0, 100.1], [200.1, 200.0])
-    for speeds, text in (
-        ({32: ([100.0], [])}, "Geometric mean of runs ± 95 % interval."),
-        ({32: ([100.0, 100.0], [50.0, 90.0])}, "! inconclusive. Geometric mean"),
-        ({32: slower, 64: faster}, "+ faster, - slower. Geometric mean"),
-    ):
-        assert legend(sweep_of(speeds)).startswith(text)
-
-
 def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_that_most_runs_have() -> None:
     kinds = ["swapped", "drifting", "unsteady", "throttled", "others kept 9 cores busy"]
     briefs = [
@@ -336,18 +303,6 @@ def test_runs_of_an_older_version_or_other_devices_are_left_out_of_their_point(o
     assert ([run.run_id for run in entry.left_out], entry.speed) == (["old"], pytest.approx(math.sqrt(100 * 102)))
     assert any(text.startswith("1 run left out") for text in find_caveats(found))
     assert len(compare([older, *newer], allows_unequal=True).rows[0].entries[DEFAULT].runs) == 3
-
-
-def test_settings_of_one_batch_size_are_not_told_as_batch_sizes() -> None:
-    threads = "training.intra_op_threads"
-    briefs = [
-        build_brief(speed + number, setup=setup, settings={threads: own}, run_id=f"{own}{setup.label}{number}")
-        for own, of_setups in ((1, (100.0, 50.0)), (2, (50.0, 100.0)))
-        for setup, speed in zip(TWO_SETUPS, of_setups, strict=True)
-        for number in (1, 2, 3)
-    ]
-    verdict = " ".join(find_verdict(compare(briefs, keys=[threads])))
-    assert "intra_op_threads=1" in verdict and "batch" not in verdict
 
 
 def test_one_setup_that_cannot_be_compared_leaves_the_others_in_the_verdict() -> None:

@@ -9,7 +9,7 @@ import pytest
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import Crossover, find_crossover, refine, spread_values
-from tfbench.report.comparison.sweep import crossover_lines, crossover_sentences
+from tfbench.report.comparison.sweep import crossover_sentences
 
 BATCH = "training.global_batch_size"
 FIRST, SECOND = (setup.label for setup in TWO_SETUPS)
@@ -120,11 +120,3 @@ def test_a_range_is_spread_on_a_logarithmic_scale(low: int, high: int, step: int
 def test_a_range_without_two_values_is_rejected(low: int, high: int, step: int) -> None:
     with pytest.raises(ValueError, match=f"Received: {low}..{high}"):
         spread_values(low, high, step)
-
-
-def test_the_table_has_each_value_in_order_with_its_finding() -> None:
-    comparison = compared({8: 0.5, 32: 1.0, 128: 2.0})
-    lines = crossover_lines(find_crossover(comparison, SECOND), comparison, 80)
-    rows = [line for line in lines if line.split()[:1] in (["8"], ["32"], ["128"]) and "%" in line]
-    assert [row[-1] for row in rows] == ["-", "=", "+"]
-    assert max(map(len, lines)) <= 80

@@ -92,25 +92,22 @@ def test_runs_of_one_machine_or_over_several_at_once_are_no_machines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cost", "prices", "expected"),
+    ("instance", "prices", "expected"),
     [
-        ({"currency": "EUR", "instance": "big", "price_per_hour": 2.0}, {}, {"big": (2.0, "EUR")}),
-        ({"currency": "EUR", "instance": "other", "price_per_hour": 2.0}, {}, {}),
-        ({"currency": "EUR", "price_per_hour": 2.0}, {}, {}),  # of this machine, whichever that was
-        (
-            {"currency": "EUR", "instance": "small", "price_per_hour": 0.25},
-            {"big": 4.0},
-            {"big": (4.0, "EUR"), "small": (0.25, "EUR")},
-        ),
-        ({"currency": "EUR", "instance": "big", "price_per_hour": 2.0}, {"big": 4.0}, {"big": (4.0, "EUR")}),
+        ("big", {}, {"big": 2.0}),
+        ("other", {}, {}),
+        ("", {}, {}),  # of this machine, whichever that was
+        ("small", {"big": 4.0}, {"big": 4.0, "small": 2.0}),
+        ("big", {"big": 4.0}, {"big": 4.0}),
     ],
 )
 def test_a_price_is_the_user_s_or_that_of_an_instance_of_the_name(
-    cost: dict[str, Any], prices: dict[str, float], expected: dict[str, tuple[float, str]]
+    instance: str, prices: dict[str, float], expected: dict[str, float]
 ) -> None:
-    found = compared(runs_of("big", 1.0, cost=cost), runs_of("small", 1.0, cost=cost), prices=prices)
-    told = {one.machine: (one.price_per_hour, one.currency) for one in list_setups(found) if one.price_per_hour}
-    assert told == expected
+    cost = {"currency": "EUR", "instance": instance, "price_per_hour": 2.0}
+    setups = list_setups(compared(runs_of("big", 1.0, cost=cost), runs_of("small", 1.0, cost=cost), prices=prices))
+    assert {one.machine: one.price_per_hour for one in setups if one.price_per_hour} == expected
+    assert {one.currency for one in setups} == {"EUR"}
 
 
 def test_prices_in_two_currencies_are_not_held_against_each_other() -> None:

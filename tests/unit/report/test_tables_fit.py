@@ -7,7 +7,7 @@ import pytest
 
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.report.comparison.comparison import comparison_rows, comparison_table
+from tfbench.report.comparison.comparison import comparison_table
 from tfbench.report.formats import wrap_message
 from tfbench.report.history import HistoryEntry, history_section
 from tfbench.report.table import text
@@ -48,12 +48,6 @@ def test_a_comparison_fits(golden: Golden, num_setups: int, width: int) -> None:
     golden(f"comparison_{num_setups}_setups_{width}.txt", "\n".join(lines) + "\n")
 
 
-def test_what_does_not_fit_in_any_way_stands_below_each_other() -> None:
-    lines = comparison_table(compared(3)).text(40)
-    assert max(map(len, lines)) <= 40
-    assert any(line.startswith("  C vs A: 2.34x [") for line in lines)
-
-
 def test_a_message_is_wrapped_between_words_and_its_commands_stay_whole() -> None:
     message = "Error: run 'abc': not in store x. `tfbench runs --store x` lists what is in it.\n  a short line"
     assert wrap_message(message, 40) == (
@@ -74,13 +68,3 @@ def test_a_list_of_runs_fits_and_says_why_some_ended() -> None:
     assert reason == "  333333333333  no memory"
     lines = text([history_section([trained, *others])], 80)
     assert max(map(len, lines)) <= 80 and lines[0].split() == ["made", "kind", "id", "recipe", "result"]
-
-
-def test_rows_as_data_say_what_was_too_noisy_to_tell() -> None:
-    briefs = [
-        build_brief(speed, setup=setup, round_number=number)
-        for number, pair in enumerate(((100.0, 250.0), (240.0, 110.0), (90.0, 260.0)), start=1)
-        for setup, speed in zip(TWO_SETUPS, pair, strict=True)
-    ]
-    _, other = comparison_rows(compare(briefs, keys=[BATCH]))
-    assert other["judgement"] == "no measurable difference" and other["too_noisy"]

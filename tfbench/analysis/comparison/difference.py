@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from tfbench.analysis.comparison.equality import Difference, find_unequal, flatten
+from tfbench.analysis.comparison.equality import Difference, find_differences, find_unequal, flatten
 from tfbench.metrics import METRICS, Better
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunResult, Summary
@@ -90,8 +90,7 @@ def _find_causes(a: RunResult, b: RunResult) -> dict[str, tuple[Difference, ...]
     second, causes = _list_causes(b), dict[str, tuple[Difference, ...]]()
     for group, one in _list_causes(a).items():
         if one and (other := second[group]):
-            pairs = [Difference(name=name, a=one.get(name), b=other.get(name)) for name in {**one, **other}]
-            causes[group] = tuple(pair for pair in pairs if pair.a != pair.b)
+            causes[group] = find_differences(one, other)
     return {group: pairs for group, pairs in causes.items() if pairs}
 
 

@@ -68,6 +68,12 @@ class Difference:
     b: Any
 
 
+def find_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """Returns the values of two tables that are not equal; None: a table lacks it."""
+    pairs = [Difference(name=name, a=a.get(name), b=b.get(name)) for name in {**a, **b}]
+    return tuple(pair for pair in pairs if pair.a != pair.b)
+
+
 def run_settings(result: RunResult) -> dict[str, Any]:
     """Returns all that decides what a run computes, and how fast, as plain values.
 

@@ -23,17 +23,9 @@ from tfbench.records.sweep import format_value
 _OF_WORKLOAD = ("model.", "dataset.", "training.")
 _BESIDE_WORKLOAD = (
     "dataset.data",
-    "training.epochs",
-    "training.stop_at_val_accuracy",
-    "training.stop_below_error_change",
-    "training.steps_per_execution",
-    "training.data_on_device",
-    "training.backend",
-    "training.compiler",
-    "training.deterministic",
-    "training.seed",
-    "training.intra_op_threads",
-    "training.inter_op_threads",
+    *(f"training.{name}" for name in ("epochs", "stop_at_val_accuracy", "stop_below_error_change", "seed")),
+    *(f"training.{name}" for name in ("steps_per_execution", "data_on_device", "backend", "compiler", "deterministic")),
+    *(f"training.{name}" for name in ("intra_op_threads", "inter_op_threads")),
 )
 
 

@@ -2,10 +2,10 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from tfbench.analysis.comparison.equality import DIGESTS, Difference, equal_settings, run_settings
+from tfbench.analysis.comparison.equality import DIGESTS, Difference, equal_settings, find_differences, run_settings
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs, Speedup
 from tfbench.analysis.comparison.judging import judge as judge_runs
@@ -44,13 +44,6 @@ class SpeedSample:
     samples_per_second: tuple[PositiveNumber, ...]
     equals: dict[str, Any]
     circumstances: dict[str, Any]
-
-    def __post_init__(self) -> None:
-        if not self.samples_per_second or len(self.samples_per_second) != len(self.run_ids):
-            raise ValueError(
-                "a sample needs one speed of each run, and at least one. "
-                f"Received: {len(self.samples_per_second)} of {len(self.run_ids)} runs."
-            )
 
     @property
     def num(self) -> int:
@@ -107,7 +100,7 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
     """
     results = [result for result, _ in runs]
     samples = [_list_equals(result) for result in results]
-    unlike = sorted({one.name for other in samples[1:] for one in _find_differences(samples[0], other)})
+    unlike = sorted({one.name for other in samples[1:] for one in find_differences(samples[0], other)})
     if unlike:
         raise ComparisonError(f"the runs of group {group} are not alike: they differ in {', '.join(unlike)}.")
     return SpeedSample(
@@ -123,7 +116,7 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
 
 def find_unequal(baseline: SpeedSample, current: SpeedSample) -> tuple[Difference, ...]:
     """Returns what two samples differ in although it must be equal."""
-    return _find_differences(baseline.equals, current.equals)
+    return find_differences(baseline.equals, current.equals)
 
 
 def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:
@@ -132,7 +125,7 @@ def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Di
     values = {"backend": recipe.training.backend} | _list_equals(RunResult(request=request))
     values |= {"strategy": recipe.distribution.strategy}
     known = {name: value for name, value in baseline.equals.items() if name in values}
-    return _find_differences(known, {name: value for name, value in values.items() if name in known})
+    return find_differences(known, {name: value for name, value in values.items() if name in known})
 
 
 def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: str) -> None:
@@ -185,14 +178,8 @@ def judge(baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAU
         current=current,
         speedup=judge_runs(then, now),
         unequal=find_unequal(baseline, current),
-        changed=_find_differences(baseline.circumstances, current.circumstances),
+        changed=find_differences(baseline.circumstances, current.circumstances),
         fail_above=fail_above,
-    )
-
-
-def _find_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Difference, ...]:
-    return tuple(
-        Difference(name=name, a=a.get(name), b=b.get(name)) for name in {**a, **b} if a.get(name) != b.get(name)
     )
 
 

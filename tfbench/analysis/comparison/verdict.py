@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where
-from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences
@@ -38,8 +37,8 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     if comparison.setups[1:] == (f"{comparison.baseline} {AGAIN}",):
         return (_by_chance(comparison), *_missing(comparison, names))
     others = [setup for setup in comparison.setups if setup != comparison.baseline]
-    told = [*which_to_use(comparison, names)]
-    found = [*_unequal(comparison), *machine_sentences(comparison), *told]
+    told = list(which_to_use(comparison, names))
+    found = [*machine_sentences(comparison), *_unequal(comparison), *told]
     is_told = bool(told) and len(others) > _NUM_TOLD
     for setup in others:
         found += _of_setup(comparison, setup, names, scaling, only_open=is_told)
@@ -48,8 +47,7 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
 
 def find_caveats(comparison: Comparison) -> tuple[str, ...]:
     """Returns what limits the verdict, a sentence each."""
-    scaling = find_scaling(comparison)
-    return tuple(_list_caveats(comparison, scaling, _find_names(comparison, scaling)))
+    return tuple(_list_caveats(comparison))
 
 
 def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, str]:
@@ -147,8 +145,8 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
         yield f"Incomplete: of {count(len(places), 'configuration')}, {join_words(told)}."
 
 
-def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mapping[str, str]) -> Iterator[str]:
-    entries = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
+def _list_caveats(comparison: Comparison) -> Iterator[str]:
+    scaling = find_scaling(comparison)
     yield from _unequal(comparison, is_compared=True)
     if comparison.shares_cores:
         yield f"The devices of {', '.join(comparison.shares_cores)} share cores: this measures overhead, not scaling."
@@ -162,39 +160,20 @@ def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mappin
             "Backends start from equal weights and batches. They compile steps "
             f"({'; '.join(dict.fromkeys(compilers))}), load batches and draw dropout each in its own way."
         )
-    base = comparison.baseline
-    if any("hostname" in _differing(entry) and _is_elsewhere(entry, row.entries[base]) for row, entry in entries):
-        yield f"Speed-ups compare runs of one machine: others than that of {base} have none."
     yield from machine_caveats(comparison)
-    if num := sum(len(entry.left_out) for _, entry in entries):
+    if num := sum(len(entry.left_out) for row in comparison.rows for entry in row.entries.values()):
         yield (
             f"{count(num, 'run')} left out: of another machine than most of their setting, or of other versions, "
             "settings or network than the newest. Compare with `tfbench diff RUN RUN`."
         )
 
 
-def _differing(entry: Entry) -> set[str]:
-    return {difference.name for difference in entry.unequal}
-
-
-def _is_elsewhere(entry: Entry, base: Entry) -> bool:
-    return entry.host != base.host and not entry.speedup
-
-
 def _unequal(comparison: Comparison, *, is_compared: bool = False) -> Iterator[str]:
-    """Says in what setups differ that must be equal, and so are not compared, or are all the same.
-
-    What machines differ in is none of it.
-    """
-    names: set[str] = set()
-    for row in comparison.rows:
-        for entry in row.entries.values():
-            is_elsewhere = _is_elsewhere(entry, row.entries[comparison.baseline])
-            if bool(entry.speedup) is is_compared:
-                names |= _differing(entry) - set(BETWEEN_MACHINES if is_elsewhere else ())
+    """Says in what setups differ that must be equal, and so are not compared, or are all the same."""
+    entries = [entry for row in comparison.rows for entry in row.entries.values() if bool(entry.speedup) is is_compared]
+    names = sorted({difference.name for entry in entries for difference in entry.unequal})
     if names:
-        start = "Compared although" if is_compared else "Not comparable:"
-        yield f"{start} setups differ in {join_words(sorted(names))}."
+        yield f"{'Compared although' if is_compared else 'Not comparable:'} setups differ in {join_words(names)}."
 
 
 def _ratios(found: Sequence[Speedup]) -> str:

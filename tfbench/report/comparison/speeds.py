@@ -7,16 +7,15 @@ from tfbench.records.sweep import BATCH_KEY
 from tfbench.report.formats import format_speed
 from tfbench.wording import format_share
 
-MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "too noisy to tell": "!", "not judged": "?"}
-SUGGESTED = "~"
-_MEANINGS = {
-    MARKS["faster"]: "faster",
-    MARKS["slower"]: "slower",
-    MARKS["no measurable difference"]: "no measurable difference",
-    MARKS["too noisy to tell"]: "inconclusive",
-    SUGGESTED: "hint",
-    MARKS["not judged"]: "not judged (one run)",
+MARKS = {
+    "faster": "+",
+    "slower": "-",
+    "no measurable difference": "=",
+    "too noisy to tell": "!",
+    "suggested": "~",
+    "not judged": "?",
 }
+_WORDS = {"too noisy to tell": "inconclusive", "suggested": "hint", "not judged": "not judged (one run)"}
 _USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _OUTCOMES = {"MISSING": "not measured", "REJECTED": "rejected", "SKIPPED": "failed"}
 
@@ -25,7 +24,7 @@ def legend(comparison: Comparison) -> str:
     """Returns what the signs mean that occur in the table of a comparison, and what its figures are."""
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     marks = {mark(entry.speedup) for entry in entries if entry.speedup}
-    told = ", ".join(f"{sign} {meaning}" for sign, meaning in _MEANINGS.items() if sign in marks)
+    told = ", ".join(f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks)
     return f"{told}{'. ' if told else ''}Geometric mean of runs ± 95 % interval."
 
 
@@ -61,7 +60,7 @@ def speedup_text(entry: Entry) -> str:
 
 def mark(speedup: Speedup) -> str:
     """Returns the sign that stands for what may be said of a speed-up."""
-    return SUGGESTED if speedup.is_suggested else MARKS[speedup.finding]
+    return MARKS["suggested" if speedup.is_suggested else speedup.finding]
 
 
 def short_key(key: str) -> str:

@@ -1,6 +1,5 @@
 """What `tfbench sweep` shows: its plan, its progress, how it ended."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -84,18 +83,16 @@ def _list_limits(plan: SweepPlan) -> Iterator[str]:
 def taste_lines(plan: SweepPlan, width: int) -> list[str]:
     """Returns what a sweep of very short runs is good for; nothing for others, nor for `tfbench scale`."""
     seconds = plan.tables.get("measurement", {}).get("seconds")
-    if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_setups(plan):
+    if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_setups(plan) or not plan.argv:
         return []
     on = ", synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
-    told = f"Quick look only ({seconds:g} s per run{on})."
-    if not plan.argv:  # it was asked for from Python
-        return wrap(f"{told} Before you decide, make more rounds of longer runs.", width)
     words = list(plan.argv)
     if "--plan" in words:  # whose file is there by now
         place = words.index("--plan")
         del words[place : place + 2]
     longer = ("--repeats", str(max(plan.num_rounds, _JUDGED_ROUNDS)), "--seconds", str(_LONG_SECONDS))
-    return [*wrap(f"{told} Before you decide, run:", width), f"  {command_line(*words, *longer)}"]
+    told = f"Quick look only ({seconds:g} s per run{on}). Before you decide, run:"
+    return [*wrap(told, width), f"  {command_line(*words, *longer)}"]
 
 
 def run_label(plan: SweepPlan, planned: PlannedRun) -> str:
@@ -145,8 +142,7 @@ def crossover_sentences(found: Crossover) -> list[str]:
 
 def crossover_lines(found: Crossover, comparison: Comparison, width: int) -> list[str]:
     """Returns the sentences, a row for each value that was measured, and what speaks against the speeds."""
-    rows = sorted(comparison.rows, key=lambda row: value_of(row.setting[found.key]))
-    table = comparison_table(dataclasses.replace(comparison, rows=tuple(rows)), [legend(comparison)])
+    table = comparison_table(comparison, [legend(comparison)])
     warnings = merge_warnings([run.speed_warnings for run in comparison.runs])
     answer = Section("", tuple(crossover_sentences(found)))
     return text([answer, Section("", tables=(table,)), *([warnings_section(warnings)] if warnings else [])], width)
