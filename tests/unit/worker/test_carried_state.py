@@ -214,13 +214,13 @@ def build_sine(model: dict[str, Any], dataset: dict[str, Any], training: dict[st
             {},
             {},
             {"global_batch_size": 16, "evaluates_training": True},
-            "training.global_batch_size: must divide the 10 validation samples",
+            "training.global_batch_size: must divide the 10 and 80 samples of sine",
         ),
         (
             {},
             {},
             {"global_batch_size": 5, "validation_batch_size": 10},
-            "training.validation_batch_size: must be the global_batch_size, 5",
+            "training.global_batch_size: must divide the 10 samples of sine",
         ),
         (
             {},
