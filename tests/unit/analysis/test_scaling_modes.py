@@ -107,7 +107,6 @@ def test_a_plan_of_modes_is_known_by_its_setups_and_keeps_layouts_from_those_tha
         )
         is None
     )
-    rule = {"variables": "*/kernel", "split": "model", "axis": 1}
-    plan.tables["distribution"] |= {"strategy": "model", "layout": [rule]}
-    layouts = [len(resolve_recipe(plan, {}, setup).distribution.layout) for setup in setups]
-    assert layouts == [0, 0, 1, 1]
+    plan.tables["distribution"] |= {"strategy": "hybrid", "mesh": {"data": 2}}
+    meshes = [resolve_recipe(plan, {}, setup).distribution.mesh for setup in (setups[0], setups[1], setups[3])]
+    assert meshes == [{}, {}, {"data": 2}]
