@@ -193,7 +193,7 @@ def check_runs(store: Store, journals: dict[str, OnDisk], fault: Fault, tfbench:
             if expected.epochs or "ready" in expected.kinds:
                 findings.add("epochs lost", f"{run_id} was discarded: {expected}", len(expected.epochs))
             continue
-        for command in (("export", run_id, "-o", "-"), ("show", "--effective", run_id)):
+        for command in (("export", run_id, "-o", "-"), ("runs", run_id)):
             done = invoke(tfbench, findings, *command, "--store", str(store.root))
             if done and done.exit_code and ("ready" in expected.kinds or command[0] == "export"):
                 findings.add("runs unreadable", f"{command}: {done.stderr}")

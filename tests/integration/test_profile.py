@@ -34,7 +34,6 @@ def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
         *("input", "dispatch", "forward", "backward", "update", "keras loop")
     ]
     assert [layer["name"] for layer in step["layers"]][-2:] == ["dense", "dense_1"]
-    assert 1 <= document["profile"]["readings"]["epoch"]["num_steps"] <= 30
     assert document["trace"]["readings"]["operations"]
     first, second = tracked_runs(in_tmp_path / "mlruns")
     assert (first.data.tags["tfbench.profile"], second.data.tags["tfbench.profile"]) == ("step", "trace")
@@ -43,7 +42,6 @@ def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
     assert "Bottleneck: " in first.data.tags["mlflow.note.content"]
     files = tracked_files(first)
     assert (files / "result.json").is_file()
-    assert (files / "profile.png").is_file()
     assert not (files / "loss.png").exists()
     (trace,) = (tracked_files(second) / "trace" / "plugins" / "profile").glob("*/*.xplane.pb")
     # An execution is a step here.

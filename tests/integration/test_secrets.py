@@ -101,7 +101,7 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(server: MlflowServer, tmp_
         for command in ("runs", "devices", "recover"):
             seen(command, "--format", "json")
         seen("runs", "@last", "--format", "json")
-        seen("show", "--effective", "@last")
+        seen("runs", "@last")
         seen("export", "@last", "-o", "run.jsonl")
         seen("import", "run.jsonl", "--store", "other", "--tracking-uri", uri)
         seen(*RUN, MLFLOW_TRACKING_URI=uri.replace(QUOTED, "wr0ng"))  # which the server rejects

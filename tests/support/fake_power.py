@@ -36,7 +36,6 @@ class Card:
     celsius: int = 60
     reasons: int = 0
     limit_watts: float = 700.0
-    ecc_errors: int = 0
     pids: tuple[int, ...] = (4242,)
     is_divided: bool = False
     is_lost: bool = False
@@ -65,9 +64,6 @@ ANSWERS: dict[str, Callable[[Card, int, int], Any]] = {
     "nvmlDeviceGetTemperature": lambda card, kind, _: {0: card.celsius}[kind],
     "nvmlDeviceGetCurrentClocksEventReasons": lambda card, *_: card.reasons,
     "nvmlDeviceGetCurrentClocksThrottleReasons": lambda card, *_: card.reasons,
-    "nvmlDeviceGetPowerManagementLimit": lambda card, *_: round(1000 * card.limit_watts),
-    "nvmlDeviceGetPowerManagementDefaultLimit": lambda card, *_: 700_000,
-    "nvmlDeviceGetTotalEccErrors": lambda card, kind, _: kind * card.ecc_errors,
     "nvmlDeviceGetComputeRunningProcesses": lambda card, *_: [SimpleNamespace(pid=pid) for pid in card.pids],
 }
 
@@ -87,7 +83,6 @@ class FakeNvml:
     NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
     NVML_TEMPERATURE_GPU = 0
     NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 0, 1
-    NVML_VOLATILE_ECC = 0
 
     def __init__(self, clock: Clock, *cards: Card, is_there: bool = True, lacks: tuple[str, ...] = ()) -> None:
         self._clock, self._is_there, self._lacks = clock, is_there, lacks

@@ -6,7 +6,6 @@ from builders import build_placement, build_recipe, build_request, build_result
 from tfbench.records.machine import PeakCheck
 from tfbench.records.profile import (
     BandwidthCheck,
-    EpochCheck,
     Profile,
     ProfiledLayer,
     ProfileRequest,
@@ -98,7 +97,6 @@ def build_profile(**fields: Any) -> Profile:
             "layers": (CONV, POOL),
             "rounds": (build_round(), build_round(1.1), build_round(0.9)),
             "bandwidth": BANDWIDTH,
-            "epoch": EpochCheck(num_steps=7500, seconds=45.0, steps_per_epoch=7500),
         }
         | fields
     )

@@ -162,16 +162,6 @@ def _read_reasons(handle: Any) -> int | None:
     return reasons
 
 
-def _count_ecc_errors(handle: Any) -> int | None:
-    """Counts those that were corrected, and those that were not."""
-    import pynvml
-
-    kinds = (pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)
-    counts = [ask("nvmlDeviceGetTotalEccErrors", handle, kind, pynvml.NVML_VOLATILE_ECC) for kind in kinds]
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
 def _count_others(handle: Any) -> int | None:
     """Counts the processes that compute on a GPU beside the run's own, of which there is one.
 
@@ -190,8 +180,5 @@ _STATE_READERS: dict[str, Callable[[Any], Any]] = {
     "clock_mhz": lambda handle: ask("nvmlDeviceGetClockInfo", handle, _SM_CLOCK),
     "temperature_celsius": lambda handle: ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE),
     "clock_reasons": _read_reasons,
-    "power_limit_watts": lambda handle: _scaled(ask("nvmlDeviceGetPowerManagementLimit", handle)),
-    "default_power_limit_watts": lambda handle: _scaled(ask("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
-    "ecc_errors": _count_ecc_errors,
     "num_other_processes": _count_others,
 }

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from tfbench.errors import RecipeError
@@ -24,6 +25,16 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise RecipeError("holds arrays or tables of too many levels") from error
     except ValueError as error:  # Python converts no more digits than some thousand
         raise RecipeError("holds an integer of more than 64 bits") from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Returns the tables that a file holds; raises as `parse_toml` does."""
+    try:
+        return parse_toml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecipeError(f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RecipeError("is not UTF-8 text") from error
 
 
 def parse_value(text: str) -> Any:

@@ -51,9 +51,6 @@ class GpuState:
     clock_mhz: float | None = None  # of the multiprocessors
     temperature_celsius: float | None = None
     clock_reasons: NaturalNumber | None = None  # bits, as of `CLOCK_REASONS`
-    power_limit_watts: float | None = None
-    default_power_limit_watts: float | None = None
-    ecc_errors: NaturalNumber | None = None  # corrected or not, since the driver was loaded
     num_other_processes: NaturalNumber | None = None  # that compute on it
 
 

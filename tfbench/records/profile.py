@@ -11,7 +11,6 @@ CALLS = ("dispatch", *PHASES)
 # Beside them "keras", Keras's own training step on batches at hand; "full", the same as `fit` runs it with its input
 # pipeline; "take", taking a batch that is ready; and "pipeline", making one with nothing else going on.
 TRACE_FOLDER = "trace"  # beside the journal, and among the artifacts: what TensorBoard and XProf are pointed at
-COPY_CALL = "copy"  # a batch from the host to a device that is not the host
 
 
 @schema
@@ -85,15 +84,6 @@ class ProfileRound:
 
 
 @schema
-class EpochCheck:
-    """Training with Keras's `fit` for some steps after the rounds, without validation."""
-
-    num_steps: int
-    seconds: float
-    steps_per_epoch: int
-
-
-@schema
 class ProfiledOperation:
     """An operation of a trace; figures for one step."""
 
@@ -112,10 +102,6 @@ class Profile:
     layers_problem: str = ""  # why layers cannot be timed apart
     rounds: tuple[ProfileRound, ...] = ()
     bandwidth: BandwidthCheck | None = None
-    epoch: EpochCheck | None = None
     operations: tuple[ProfiledOperation, ...] = ()
     num_traced_steps: int = 0
     traced_step_seconds: float | None = None
-    host_waits: tuple[ProfiledOperation, ...] | None = (
-        None  # copies to the host and waits for a GPU; None: not looked for
-    )

@@ -1,7 +1,6 @@
 """Files that a run leaves: what is kept beside it where it is tracked, and what is there for its user."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -11,13 +10,9 @@ from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.run_folder import list_worker_journals
 from tfbench.records.sweep import SWEEP_TAG
-from tfbench.records.whole_files import write_whole
 from tfbench.report.run import plots
 from tfbench.report.run.run_document import run_document
 from tfbench.schema import to_plain
-
-PROFILE_PLOT = "profile.png"
-_KEPT = re.compile(rf"model\..+|{re.escape(PROFILE_PLOT)}")
 
 
 def write_files(
@@ -51,10 +46,6 @@ def write_files(
     if not _is_point(result):
         plots.write_plots(result, summary, folder)
     trace = [path for path in beside if path.is_relative_to(kept / TRACE_FOLDER)]
-    if (folder / PROFILE_PLOT).is_file():  # which is kept in the store, too, to be looked at without MLflow
-        kept.mkdir(exist_ok=True)
-        write_whole(kept / PROFILE_PLOT, (folder / PROFILE_PLOT).read_bytes())
-        (folder / PROFILE_PLOT).unlink()
     for path in (*list_files(journal_path), *list_worker_journals(journal_path).values(), *trace):
         target = folder / path.relative_to(kept)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -62,9 +53,8 @@ def write_files(
 
 
 def list_files(journal_path: Path) -> list[Path]:
-    """Returns what a run left for its user beside the journal: the trained model, pictures of it and of a profile."""
-    folder = files_folder(journal_path)
-    return sorted(path for path in folder.glob("*") if _KEPT.fullmatch(path.name))
+    """Returns what a run left for its user beside the journal: the trained model, and the picture of it."""
+    return sorted(files_folder(journal_path).glob("model.?*"))
 
 
 def _is_point(result: RunResult) -> bool:

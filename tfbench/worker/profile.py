@@ -7,15 +7,15 @@ gradients so small that a processor handles them many times as slowly as those o
 
 import dataclasses
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from tfbench import backends
 from tfbench.backends.peak import measure_bandwidth, measure_peak
 from tfbench.backends.profiling import Call, apportion, sum_up
+from tfbench.recipe.backend_support import why_layers_merge
 from tfbench.records.journal import Journal, files_folder, plain_fields
-from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck, ProfileRound, TracedCall
+from tfbench.records.profile import CALLS, TRACE_FOLDER, ProfileRound, TracedCall
 from tfbench.records.run import RunRequest
 from tfbench.schema import to_plain
 from tfbench.worker.breakdown import Breakdown
@@ -28,7 +28,6 @@ _MIN_ROUNDS, _FEWEST_ROUNDS = 5, 3  # the latter where rounds take so long that 
 _SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
 _LONG_SECONDS = 30.0  # of rounds, from which fewer will do
 _PEAK_SECONDS = 1.0
-_EPOCH_SHARE = 0.4  # of the time for rounds; an epoch that takes longer is measured in part
 _FAST_PIPELINE = 0.3  # share of a step that making a batch may take for the step never to wait for it
 _TRACED_STEPS, _TRACED_SECONDS = 20, 3.0
 
@@ -66,6 +65,8 @@ def run_profile(
 
 
 def _profile_step(prepared: Prepared, seconds: float) -> None:
+    from tfbench.models.structure.flops import describe_calls
+
     backend, model, training = backends.current(), prepared.model, prepared.training
     journal, breakdown = prepared.journal, prepared.breakdown
     num_prefetched, num_in_the_making = backend.most_ahead()
@@ -74,8 +75,8 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     breakdown.switch("first_step")
     batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
     step = backend.build_step(model, batches, prepared.resolved)
-    problem = step.why_not_apart
-    layers = step.describe_layers(training.global_batch_size)
+    problem = why_layers_merge(training.backend, training.compiler_used)
+    layers = [] if problem else describe_calls(step.calls, model.trainable_variables, training.global_batch_size)
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
     journal.append("stage", name="compiling the step, phase by phase")
     functions = TimedTurns()
@@ -90,19 +91,11 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     functions.add("full", *step.keras_call(pipeline), num_before=num_before)
     # Not of the pipeline itself: one turn would use up the batches that it has ready, and then time their making.
     functions.add("take", step.take_call(batches.iterator(num_ahead=num_prefetched)))
-    if copy := batches.copy_call():
-        functions.add(COPY_CALL, copy)
     breakdown.switch("steady")
     journal.append("stage", name="timing phases and layers in turns")
     for one in functions.rounds(seconds, step.restore):
         journal.append("profile_round", round=to_plain(one))
     step.restore()
-    breakdown.switch("callbacks")
-    journal.append("stage", name="training, for the time of an epoch")
-    journal.append(
-        "profile_epoch",
-        **plain_fields(epoch=_train_epoch(prepared, functions.estimate("full"), _EPOCH_SHARE * seconds)),
-    )
     breakdown.switch("checks")
     journal.append("stage", name="measuring what the devices compute and move at most")
     own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
@@ -134,35 +127,14 @@ def _trace_steps(prepared: Prepared) -> None:
     folder = files_folder(journal.path) / TRACE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     found = backend.trace(lambda: took.append(time_calls(backend.mark_steps(call), num_calls)), folder)
-    operations, waits = (sum_up(one, num_calls * num_steps) for one in (found.operations, found.waits))
+    operations = sum_up(found.operations, num_calls * num_steps)
     journal.append(
         "profile_operations",
         operations=[to_plain(one) for one in operations],
-        host_waits=[to_plain(one) for one in waits],
         num_steps=num_calls * num_steps,
         step_seconds=took[0] / num_steps,
     )
     breakdown.switch(None)
-
-
-def _train_epoch(prepared: Prepared, step_seconds: float, seconds: float) -> EpochCheck:
-    """Trains with Keras's `fit`, a whole epoch unless that takes too long."""
-    import keras
-
-    model, steps_per_epoch = prepared.model, prepared.steps_per_epoch
-    execution = model.steps_per_execution
-    num_steps = min(steps_per_epoch, max(execution, int(seconds / step_seconds) // execution * execution))
-    times: list[float] = []  # at its begin, and at its end, when Keras has waited for the device
-
-    def note_time(*_: object) -> None:
-        times.append(time.perf_counter())
-
-    callback = keras.callbacks.LambdaCallback(on_epoch_begin=note_time, on_epoch_end=note_time)
-    model.fit(
-        prepared.build_batches(), epochs=1, steps_per_epoch=num_steps, shuffle=False, verbose=0, callbacks=[callback]
-    )
-    num_steps = math.ceil(num_steps / execution) * execution  # Keras always does whole executions
-    return EpochCheck(num_steps=num_steps, seconds=times[1] - times[0], steps_per_epoch=steps_per_epoch)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfbench import backends
-from tfbench.analysis.run.spans import epoch_samples_per_second
+from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.metrics import LEARNING_METRICS
 from tfbench.records.run import EpochRecord
 from tfbench.worker.breakdown import Breakdown
@@ -86,8 +86,8 @@ class FitReadings:
             epoch_seconds=sum(span.seconds for span in spans),
             validation_seconds=(validated_ns - self._training_end) * _NS if self.validation else None,
             elapsed_seconds=self.elapsed_before + (time_ns - self._train_start) * _NS,
-            samples_per_second=epoch_samples_per_second(
-                spans, global_batch_size=self.global_batch_size, warmup_steps=self.warmup_steps
+            samples_per_second=samples_per_second(
+                steady_spans(spans, warmup_steps=self.warmup_steps), self.global_batch_size
             ),
             finished_at=time.time(),
             inference_seconds=(time_ns - validated_ns) * _NS if self.evaluate_training else None,

@@ -17,7 +17,7 @@ from profiles import (
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import KeptRounds, summarize_profile
 from tfbench.records.machine import PeakCheck
-from tfbench.records.profile import EpochCheck, Profile, ProfileRound
+from tfbench.records.profile import Profile, ProfileRound
 
 
 def summarize(**fields: object) -> StepProfile:
@@ -68,12 +68,6 @@ def test_all_figures_rest_on_the_same_rounds_so_that_they_add_up() -> None:
     # Forward: 1, 1.4, 1 and 1. Backward: 3, 2.6, 3 and 3.
     assert (phases["input"], phases["forward"], phases["backward"]) == (0.3, 1.1, 2.9)
     assert milliseconds(profile.sum_seconds) == 5.9
-
-
-def test_a_copy_to_the_device_is_a_phase_and_no_part_of_the_keras_loop() -> None:
-    phases = summarize(rounds=(build_round(copy=0.25),)).phases
-    assert [phase.name for phase in phases[:3]] == ["input", "copy", "dispatch"]
-    assert (milliseconds(phases[1].seconds), milliseconds(phases[-1].seconds)) == (0.25, 0.15)
 
 
 def test_parts_are_scaled_from_traced_calls_to_those_without_a_trace() -> None:
@@ -246,15 +240,6 @@ def test_without_layers_the_bottleneck_is_a_whole_phase(rounds: tuple[ProfileRou
     profile = summarize(layers=(), rounds=rounds)
     assert (profile.layers, profile.checks, profile.loss_seconds, profile.optimizer_seconds) == ((), (), {}, None)
     assert (profile.bottleneck.name, milliseconds(profile.bottleneck.seconds)) == ("backward", 3.0)
-
-
-def test_an_epoch_is_the_sum_of_the_phases_times_its_steps_beside_the_measured_one() -> None:
-    profile = summarize()
-    assert profile.extrapolated_epoch_seconds == pytest.approx(7500 * 5.9e-3)
-    assert profile.measured_epoch_seconds == pytest.approx(45.0)
-    part = summarize(epoch=EpochCheck(num_steps=500, seconds=3.1, steps_per_epoch=7500))
-    assert part.measured_epoch_seconds == pytest.approx(46.5)
-    assert summarize(epoch=None).measured_epoch_seconds is None
 
 
 def test_there_is_no_summary_without_a_round() -> None:

@@ -1,4 +1,4 @@
-"""`tfbench diff` and `tfbench show --effective`: how runs are named, and what mistakes get."""
+"""`tfbench diff`: how runs are named, and what mistakes get."""
 
 import json
 from collections.abc import Callable
@@ -32,10 +32,3 @@ def test_diff_names_what_differs_and_judges_no_two_single_runs(tfbench: Cli) -> 
     assert written["results"][0]["ratio"] == pytest.approx(2.0)  # with four times the batch in these journals
     assert [one["name"] for one in written["unequal"]] == ["global_batch_size"]
     assert FIRST in done.stdout and SECOND in done.stdout
-
-
-def test_show_prints_what_was_in_effect_as_json(tfbench: Cli) -> None:
-    settings = json.loads(tfbench("show", "--effective", "@last", "--format", "json").stdout)["settings"]
-    found = {name: settings[name]["effective"] for name in ("devices", "compiler")}
-    assert found == {"devices": ["cpu:0"], "compiler": "graph"}
-    assert not any(settings[name]["differs"] for name in found)

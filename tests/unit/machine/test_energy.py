@@ -126,16 +126,13 @@ def test_only_the_gpus_in_use_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_all_that_the_driver_says_of_a_gpu_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    card = Card(FIRST, reasons=0x24, limit_watts=500.0, ecc_errors=3, pids=(1, 4242))
+    card = Card(FIRST, reasons=0x24, pids=(1, 4242))
     state = meter_of(monkeypatch, tmp_path, card).look()
     assert state.gpus == {
         FIRST: GpuState(
             clock_mhz=1980.0,
             temperature_celsius=60.0,
             clock_reasons=0x24,
-            power_limit_watts=500.0,
-            default_power_limit_watts=700.0,
-            ecc_errors=3,
             num_other_processes=1,
         )
     }
@@ -149,14 +146,12 @@ def test_what_a_gpu_or_the_bindings_do_not_support_is_not_known(
     functions = (
         "nvmlDeviceGetMigMode",
         "nvmlDeviceGetCurrentClocksEventReasons",
-        "nvmlDeviceGetTotalEccErrors",
-        "nvmlDeviceGetPowerManagementDefaultLimit",
         "nvmlDeviceGetComputeRunningProcesses",
     )
     rejected = functions if how == "rejected" else ()
     lacks = functions if how == "lacks" else ()
     state = meter_of(monkeypatch, tmp_path, Card(FIRST, rejected=rejected, reasons=0x8), lacks=lacks).look()
-    assert state.gpus[FIRST].ecc_errors is state.gpus[FIRST].num_other_processes is None
+    assert state.gpus[FIRST].num_other_processes is None
     assert state.gpus[FIRST].clock_reasons == 0x8  # by the name that older drivers have for it
 
 

@@ -132,11 +132,13 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, contents: bytes | Non
         ("model__name", "nets:", 'model.name: must be written as "package.module:function" or'),
         ("model__name", "import:c", "must be written as"),
         ("training__data_on_device", True, "training.data_on_device: cannot be true with"),
+        ("training__backend", "jax", "training.data_on_device: must be false on backend jax."),
         ("dataset__data", "synthetic", "dataset.data: cannot be synthetic, since only the code of my.data:load knows"),
     ],
 )
 def test_rejects_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: object, message: str) -> None:
     others = {"training__data_on_device": {"distribution__strategy": "mirrored", "distribution__devices": ["cpu:0"]}}
+    others["training__backend"] = {"training__data_on_device": True}
     others["dataset__data"] = {"dataset__name": "my.data:load"}
     assert message in problem_with(tmp_path, **{key: value}, **others.get(key, {}))
 

@@ -89,13 +89,13 @@ def require_good_runs(store: Store, tfbench: Cli) -> None:
     assert report.exit_code == compared.exit_code, report.stderr
     for run_id in GOOD:
         assert tfbench("export", run_id, "-o", "/dev/null", *root).exit_code == 0
-        assert tfbench("show", "--effective", run_id, *root).exit_code == 0
+        assert tfbench("runs", run_id, *root).exit_code == 0
 
 
 def try_run(store: Store, run_id: str, tfbench: Cli) -> None:
     """Reads a run in every way; it may be rejected, in a sentence."""
     export = ("export", run_id, "-o", "/dev/null")
-    for command in (export, ("show", "--effective", run_id), ("compare", run_id)):
+    for command in (export, ("runs", run_id), ("compare", run_id)):
         without_traceback(tfbench(*command, "--store", str(store.root)))
 
 

@@ -1,27 +1,22 @@
 """What is shown of a run's energy: measured figures with what they are of."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from builders import build_placement, build_result, build_settings
-from journals import write_journal
 from powered import CARD, GPU, build_powered_run, show_counters
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.cli import cli
 from tfbench.records.energy import EnergySources, GpuState, MachineState
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_document, comparison_table
-from tfbench.report.run.costs import energy_document, source_section
+from tfbench.report.run.costs import energy_document
 from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text as text_of
-from tfbench.store.store import Store
 
 REASON = "processors: /sys/class/powercap has no counters of energy (RAPL): a virtual machine"
 KEYS = ["training.global_batch_size"]
@@ -49,11 +44,6 @@ def shown(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())
 
 
-def sources(result: RunResult) -> str:
-    section = source_section(result)
-    return shown(text_of([section], 120)) if section else ""
-
-
 def run_text(result: RunResult, *, is_full: bool = True) -> str:
     return shown(text_of(run_sections(result, summarize_run(result), is_full=is_full), 120))
 
@@ -66,21 +56,16 @@ def test_the_figures_are_shown_with_what_they_are_of() -> None:
     document = energy_document(on_gpu())
     assert document and (document["parts"], document["joules"]) == (["gpu"], pytest.approx(15_400.0))
     assert document["sources"] == [{"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}]
-    assert sources(on_gpu()) == f"Energy {GPU} gpu, renewed every 100 ms"
 
 
-def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_why(tmp_path: Path) -> None:
+def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_why() -> None:
     result = build_result(energy=EnergySources(problems=(REASON,)))
     summary = summarize_run(result)
-    assert "Energy" not in run_text(result)
+    assert "Energy" not in run_text(result, is_full=False)
+    assert f"Energy not measured: {REASON}" in run_text(result)
     document = run_document(result, summary, None)
     assert document["energy"].items() >= {"sources": [], "joules": None, "problems": [REASON]}.items()
-    store = Store(tmp_path / "mlruns")
-    write_journal(store, result)
-    done = CliRunner().invoke(cli, ["show", "--effective", "@last", "--store", str(store.root)])
-    assert f"Energy not read {REASON}" in shown(done.output.splitlines())
     assert energy_document(build_result()) is None
-    assert source_section(build_result()) is None
 
 
 def powered(brief: RunBrief, samples_per_joule: float | None, *parts: str) -> RunBrief:

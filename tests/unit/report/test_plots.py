@@ -13,9 +13,7 @@ from matplotlib.text import Text
 from builders import build_epoch, build_recipe, build_request, build_result, build_span
 from plots import SLOW, build_plot
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.metrics import BREAKDOWN_ENTRIES
-from tfbench.records.machine import BreakdownRecord
-from tfbench.records.run import DatasetSummary, RunExit, RunResult
+from tfbench.records.run import DatasetSummary, RunResult
 from tfbench.report.figures import SETUP_COLORS, bars, lines, png, svg, write_plots
 from tfbench.report.plot import Plot, Point, Series, keep_ends
 from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time, run_plots
@@ -136,13 +134,12 @@ def test_a_text_of_the_users_is_drawn_as_it_is_and_never_read_as_mathematics(mon
 
 def test_a_trained_run_has_its_course_and_says_what_it_was_made_on() -> None:
     plots = plots_of(build_trained_run())
-    assert list(plots) == ["loss.png", "accuracy.png", "samples_per_second.png"]
+    assert list(plots) == ["loss.png", "accuracy.png"]
     titles = {plot.title.splitlines()[1] for plot in plots.values()}
     assert titles == {"Test, real data, batch 32, one_device on cpu:0 (Example CPU 3000)"}
     assert {name: (plot.x_label, plot.y_label) for name, plot in plots.items()} == {
         "loss.png": ("epoch", "sparse categorical crossentropy (lower is better)"),
         "accuracy.png": ("epoch", "accuracy, share of samples (higher is better)"),
-        "samples_per_second.png": ("step", "samples/s, all replicas (higher is faster)"),
     }
 
 
@@ -150,13 +147,13 @@ def test_a_trained_run_has_its_course_and_says_what_it_was_made_on() -> None:
     ("result", "names"),
     [
         (build_result(epochs=()), []),
-        (build_result(epochs=(build_epoch(accuracy=None, val_accuracy=None),)), ["loss.png", "samples_per_second.png"]),
+        (build_result(epochs=(build_epoch(accuracy=None, val_accuracy=None),)), ["loss.png"]),
         (
             build_result(
                 request=build_request(recipe=build_recipe(measurement={"seconds": 1.0})),
                 epochs=(build_epoch(samples_per_second=99.0),),
             ),
-            ["samples_per_second.png"],  # it was stopped in its first epoch
+            [],  # it was stopped in its first epoch
         ),
     ],
 )
@@ -172,26 +169,6 @@ def test_published_accuracies_stand_beside_those_of_the_same_data() -> None:
     plot = plots_of(build_trained_run(synthetic=True))["accuracy.png"]
     assert "synthetic data" in plot.title
     assert list(series_of(plot)) == ["training", "validation"]
-
-
-def test_the_speed_of_each_steady_span_lies_at_its_middle_step() -> None:
-    measured = [(1, 1, 2.0), (2, 10, 1.0), (11, 20, 1.0)]
-    spans = tuple(build_span(first_step=first, last_step=last, seconds=seconds) for first, last, seconds in measured)
-    epochs, groups = series_of(plots_of(build_result(spans=spans))["samples_per_second.png"]).values()
-    assert groups == [(6.0, 9 * 32), (15.5, 10 * 32)]
-    assert epochs == [(20, 320.0)]
-
-
-def test_the_breakdown_is_a_bar_whose_parts_add_up_and_can_be_told_apart() -> None:
-    breakdown = BreakdownRecord(entries=dict.fromkeys(BREAKDOWN_ENTRIES, 1.0) | {"steady": 6.0}, elapsed_seconds=20.0)
-    plot = plots_of(build_result(breakdown=breakdown, exit=RunExit(status="FINISHED", worker_seconds=21.0)))[
-        "breakdown.png"
-    ]
-    lengths = {name: points[0][1] for name, points in series_of(plot).items()}
-    assert (lengths["steady"], lengths["first step"], sum(lengths.values())) == (6.0, 1.0, 21.0)
-    assert plot.bars == (("this run", "21 s, steady 29 %"),)
-    drawn = bars(plot).axes[0].patches
-    assert len({bar.get_hatch() for bar in drawn}) == len(drawn) == len(BREAKDOWN_ENTRIES) + 1
 
 
 def test_accuracy_by_time_has_a_panel_for_each_setting_and_a_line_for_each_setup() -> None:

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from tfbench.records.profile import EpochCheck
-
 Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, Direction] = ("forward", "backward")
 LOSS = "loss"
@@ -20,7 +18,7 @@ LEAST_ROOF_SHARE = 0.25  # of a peak, that a layer must reach to be called bound
 class Phase:
     """A part of a step, with its 95 % interval."""
 
-    name: str  # "input", "copy", "dispatch", "forward", "backward", "update" or "keras loop"
+    name: str  # "input", "dispatch", "forward", "backward", "update" or "keras loop"
     seconds: float  # mean over the rounds
     share: float  # of the full step
     low: float | None = None  # None: of a single round
@@ -133,7 +131,6 @@ class StepProfile:
     on_device: bool  # operations of the traces ran on a GPU
     peak_flops_per_second: float | None
     bytes_per_second: float | None  # that memory can move
-    epoch: EpochCheck | None
     steps_per_epoch: int | None
 
     @property
@@ -155,12 +152,6 @@ class StepProfile:
     def extrapolated_epoch_seconds(self) -> float | None:
         """The phases' sum times the steps of an epoch."""
         return self.sum_seconds * self.steps_per_epoch if self.steps_per_epoch else None
-
-    @property
-    def measured_epoch_seconds(self) -> float | None:
-        """What an epoch took, or as many steps of one as were measured, times what is left of it."""
-        epoch = self.epoch
-        return epoch.seconds / epoch.num_steps * epoch.steps_per_epoch if epoch else None
 
     @property
     def bottleneck(self) -> Part:

@@ -75,12 +75,6 @@ def compute_cost(result: RunResult) -> Cost | None:
     )
 
 
-def cost_until(time: float, result: RunResult) -> float | None:
-    """Returns what the machine cost from a run's request to a time (seconds since 1970); None without a price."""
-    price = result.request.recipe.cost.price_per_hour
-    return None if price is None else _seconds_until(time, result) / SECONDS_PER_HOUR * price
-
-
 def _seconds_until(time: float, result: RunResult) -> float:
     return max(0.0, time - result.request.created)  # a clock that is set back earns nothing
 
@@ -94,12 +88,13 @@ def find_target(result: RunResult) -> Target | None:
     named = _name_target(result)
     if named is None or not validated or result.request.resume:
         return None
-    reached = [record for record in validated if reaches(record.val_accuracy, named[0])]
-    if not reached:
-        return Target(*named)
-    first = min(reached, key=lambda record: record.epoch)
-    seconds = _seconds_until(first.finished_at, result)
-    return Target(*named, first.epoch, seconds, cost_until(first.finished_at, result))
+    for record in validated:
+        if reaches(record.val_accuracy, named[0]):
+            seconds = _seconds_until(record.finished_at, result)
+            price = result.request.recipe.cost.price_per_hour
+            machine = None if price is None else seconds / SECONDS_PER_HOUR * price
+            return Target(*named, record.epoch, seconds, machine)
+    return Target(*named)
 
 
 def _name_target(result: RunResult) -> tuple[float, str] | None:

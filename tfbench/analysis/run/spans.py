@@ -37,30 +37,15 @@ def samples_per_second(spans: Sequence[StepSpan], global_batch_size: int) -> flo
     return sum(span.num_steps for span in spans) * global_batch_size / seconds
 
 
-def epoch_samples_per_second(
-    spans_of_epoch: Sequence[StepSpan], *, global_batch_size: int, warmup_steps: int
-) -> float | None:
-    """Returns the samples per second of one epoch's steady spans; None if the epoch is nothing but warm-up.
-
-    Args:
-        spans_of_epoch: Spans of one epoch, steps counted over the whole run; times in seconds.
-        global_batch_size: Samples of one step over all replicas.
-        warmup_steps: Number of leading steps of the run to leave out.
-    """
-    return samples_per_second(steady_spans(spans_of_epoch, warmup_steps=warmup_steps), global_batch_size)
-
-
 def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | None:
-    """Returns the time in seconds that `fraction` of the steps stay below, each step taking its span's mean.
+    """Returns the time in seconds that `fraction` of the steps stay below, each taking its span's mean.
 
-    Interpolates linearly between the two nearest steps (Hyndman and Fan 1996, definition 7, which is NumPy's default);
-    at 0.5 this is the usual median. Spans weigh by their steps without being spread out: a run may have millions.
-
-    Args:
-        spans: What to count; None comes back without any.
-        fraction: From 0 to 1.
+    Interpolates linearly between the two nearest steps (Hyndman and Fan 1996, definition 7); at 0.5 this is the usual
+    median. None without spans.
     """
-    return _quantile([(span.seconds / span.num_steps, span.num_steps) for span in spans], fraction)
+    import numpy as np
+
+    return float(np.quantile(_step_times(spans), fraction)) if spans else None
 
 
 def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
@@ -68,10 +53,18 @@ def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
 
     None without spans. Not scaled to a standard deviation, which would be 1.4826 times as much for normal times.
     """
-    median = step_time_quantile(spans, 0.5)
-    if median is None:
+    import numpy as np
+
+    if not spans:
         return None
-    return _quantile([(abs(span.seconds / span.num_steps - median), span.num_steps) for span in spans], 0.5)
+    times = _step_times(spans)
+    return float(np.median(np.abs(times - np.median(times))))
+
+
+def _step_times(spans: Sequence[StepSpan]) -> Any:
+    import numpy as np
+
+    return np.repeat([span.seconds / span.num_steps for span in spans], [span.num_steps for span in spans])
 
 
 def mean_step_time(spans: Sequence[StepSpan]) -> float | None:
@@ -105,25 +98,6 @@ def trend_deviations(values: Sequence[float]) -> float:
     rises = sum((later > earlier) - (later < earlier) for earlier, later in itertools.combinations(values, 2))
     deviation = math.sqrt(num * (num - 1) * (2 * num + 5) / 18)
     return math.copysign(max(0, abs(rises) - 1) / deviation, rises)
-
-
-def _quantile(weighted: Sequence[tuple[float, int]], fraction: float) -> float | None:
-    """Returns a quantile of values that come with how often each is there; None without any."""
-    if not weighted:
-        return None
-    ordered = sorted(weighted)
-    position = (sum(number for _, number in ordered) - 1) * fraction
-    lower, upper = _value_at(ordered, math.floor(position)), _value_at(ordered, math.ceil(position))
-    return lower + (upper - lower) * (position - math.floor(position))
-
-
-def _value_at(ordered: Sequence[tuple[float, int]], index: int) -> float:
-    """Returns the value at `index`, from 0, were each there as often as it counts."""
-    for value, number in ordered:
-        if index < number:
-            return value
-        index -= number
-    return ordered[-1][0]
 
 
 Values = dict[str, Any]

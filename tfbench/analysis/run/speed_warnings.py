@@ -1,9 +1,7 @@
 """Warnings that speak against a speed: a machine that was disturbed or limited; a measurement too short or unsteady."""
 
 import math
-import re
-import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from tfbench.analysis.run import spans
 from tfbench.analysis.run.spans import Evidence, Values, WarningTable
@@ -14,8 +12,7 @@ MAX_OTHER_LOAD = 0.1  # share of the machine's cores: what a training that uses 
 MAX_STOLEN = 0.02  # share of the wanted processor time: as much as repeats of a run on a quiet machine differ by
 # Each takes 0.1 to 10 ms: 0.05 to 5 s together. A few pages of idle programs are swapped wherever there is swap space.
 MAX_DISK_PAGES = 500
-NEAR_MEMORY_LIMIT = 0.9  # of what a control group allows: files that were read, and other processes, count in it, too
-_AUTO_JIT = re.compile(r"--tf_xla_auto_jit(?:=(\S+))?")
+_READ_BACK = ("compiler", "precision", "tensor_float_32", "deterministic")
 
 # Bits of the driver's reasons for a clock below the highest (nvml.h, nvmlClocksEventReasons); others, such as an idle
 # GPU or a clock that was set, are no disturbance.
@@ -27,8 +24,6 @@ CLOCK_REASONS = {
     0x04: "by its power limit",
 }
 MIN_SHARE = 0.02  # of the looks at a GPU, from which what held it back is told
-MAX_CLOCK_FALL = 0.05  # of the clock over a run
-_WARMED_CLOCK_FALL, _WARMED_CELSIUS = 0.02, 5.0  # a smaller fall counts where the GPU became warmer meanwhile
 MIN_SPANS = 10  # fewer: a 90th percentile is but the slowest of them, and one span in ten moves any measure of spread
 # Median distance from the median over the median: normal times then have a standard deviation of 15 %.
 MAX_SPREAD = 0.1
@@ -119,33 +114,15 @@ def _priority(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "The process used {used:,.0f} of the {limit:,.0f} MiB that its control group allows. Near the limit it slows down.",
-    "Raise the limit, or use smaller batches.",
-)
-def _memory_limit(run: Evidence) -> Iterator[Values]:
-    limit = run.result.environment.memory_limit_bytes if run.result.environment else None
-    if limit and run.result.usage and (used := run.result.usage.peak_memory_bytes) > NEAR_MEMORY_LIMIT * limit:
-        yield {"used": used / 2**20, "limit": limit / 2**20}
-
-
-@MACHINE.row(
-    'XLA compiled parts of the network ({flag} in TF_XLA_FLAGS), but training.compiler is "{asked}".',
-    "Unset TF_XLA_FLAGS.",
-)
-def _automatic_xla(run: Evidence) -> Iterator[Values]:
-    found = _AUTO_JIT.finditer(run.result.settings.xla_flags) if run.result.settings else ()
-    for flag in (flag[0] for flag in found if flag[1] not in ("-1", "0")):
-        yield {"flag": flag, "asked": run.result.request.recipe.training.compiler_used}
-
-
-@MACHINE.row(
-    'The compiler was "{used}", but training.compiler is "{asked}".',
+    "training.{name} was {used}, but the recipe asks for {asked}.",
     "Do not compare this run with others of the recipe.",
 )
-def _other_compiler(run: Evidence) -> Iterator[Values]:
-    settings, asked = run.result.settings, run.result.request.recipe.training.compiler_used
-    if settings and settings.compiler != asked:
-        yield {"used": settings.compiler, "asked": asked}
+def _not_as_asked(run: Evidence) -> Iterator[Values]:
+    training = run.result.request.recipe.training
+    asked = {name: getattr(training, name) for name in _READ_BACK} | {"compiler": training.compiler_used}
+    for name, value in asked.items():
+        if run.result.settings and (used := getattr(run.result.settings, name)) != value:
+            yield {"name": name, "used": used, "asked": value}
 
 
 def _gpus(run: Evidence) -> Iterator[tuple[str, list[GpuState]]]:
@@ -157,13 +134,17 @@ def _gpus(run: Evidence) -> Iterator[tuple[str, list[GpuState]]]:
 
 @MACHINE.row(
     "XLA used flags that the recipe does not have: {flags}.",
-    "Unset XLA_FLAGS, or compare only with runs that have them.",
+    "Unset XLA_FLAGS and TF_XLA_FLAGS, or compare only with runs that have them.",
 )
 def _xla_flags(run: Evidence) -> Iterator[Values]:
-    if settings := run.result.settings:
-        flags = [flag for flag in settings.xla_flags.split() if flag.startswith("--xla_")]
-        if flags and settings.compiler == "xla":
-            yield {"flags": " ".join(flags)}
+    settings = run.result.settings
+    found = settings.xla_flags.split() if settings else []
+    # With this one XLA compiles parts of a network whatever training.compiler says.
+    flags = [flag for flag in found if flag.startswith("--tf_xla_auto_jit") and not flag.endswith(("=0", "=-1"))]
+    if settings and settings.compiler == "xla":
+        flags += [flag for flag in found if flag.startswith("--xla_")]
+    if flags:
+        yield {"flags": " ".join(flags)}
 
 
 @MACHINE.row(
@@ -184,18 +165,6 @@ def _gpu_held_back(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "The power limit of GPU {gpu} is {limit:.0f} W; its default is {default:.0f} W.",
-    "Restore it with `nvidia-smi -pl {default:.0f}`, or compare only with runs at this limit.",
-)
-def _gpu_power_limit(run: Evidence) -> Iterator[Values]:
-    for gpu, states in _gpus(run):
-        known = ((state.power_limit_watts, state.default_power_limit_watts) for state in states)
-        lowered = next((pair for pair in known if None not in pair and (pair[0] or 0) < (pair[1] or 0) - 0.5), None)
-        if lowered:
-            yield {"gpu": gpu, "limit": lowered[0], "default": lowered[1]}
-
-
-@MACHINE.row(
     "Other processes used GPU {gpu} in {share} of {looks}. Results may be too slow, and energy includes theirs.",
     "Stop them (`nvidia-smi` lists them), or use another GPU.",
 )
@@ -205,40 +174,6 @@ def _gpu_shared(run: Evidence) -> Iterator[Values]:
         if any(numbers):
             shared = sum(number > 0 for number in numbers)
             yield {"gpu": gpu, "share": format_share(shared / len(numbers)), "looks": count(len(numbers), "look")}
-
-
-@MACHINE.row(
-    "The clock of GPU {gpu} fell by {fall}, from {first:.0f} to {last:.0f} MHz{warmed}. Longer runs are slower.",
-    "Warm it up first, check its cooling, or lock its clock (`nvidia-smi -lgc`).",
-)
-def _gpu_clock_fell(run: Evidence) -> Iterator[Values]:
-    for gpu, states in _gpus(run):
-        first, last = _thirds(states, lambda state: state.clock_mhz)
-        cold, warm = _thirds(states, lambda state: state.temperature_celsius)
-        is_warmer, fall = warm - cold >= _WARMED_CELSIUS, 1 - last / first if first else 0.0
-        if fall > MAX_CLOCK_FALL or (fall > _WARMED_CLOCK_FALL and is_warmer):
-            warmed = f" while it warmed from {cold:.0f} to {warm:.0f} °C" if is_warmer else ""
-            yield {"gpu": gpu, "fall": format_share(fall), "first": first, "last": last, "warmed": warmed}
-
-
-@MACHINE.row("GPU {gpu} had {errors} (ECC) during training. Do not trust this run.", "Details: `nvidia-smi -q -d ECC`.")
-def _gpu_memory_errors(run: Evidence) -> Iterator[Values]:
-    for gpu, states in _gpus(run):
-        errors = [state.ecc_errors for state in states if state.ecc_errors is not None]
-        if errors and (more := max(errors) - errors[0]) > 0:
-            yield {"gpu": gpu, "errors": count(more, "memory error")}
-
-
-@MACHINE.row("GPU {gpu} stopped answering before training ended. It may have fallen off the bus.")
-def _gpu_lost(run: Evidence) -> Iterator[Values]:
-    yield from ({"gpu": gpu} for gpu, _ in _gpus(run) if gpu not in run.result.machine_states[-1].gpus)
-
-
-def _thirds(states: Sequence[GpuState], read: Callable[[GpuState], float | None]) -> tuple[float, float]:
-    """Returns the medians of the first and of the last third of what was seen; 0 twice: of too little."""
-    values = [value for state in states if (value := read(state)) is not None]
-    third = len(values) // 3
-    return (statistics.median(values[:third]), statistics.median(values[-third:])) if third > 1 else (0.0, 0.0)
 
 
 @SPEED.row("No training step was measured: there is no speed, loss or accuracy.")
@@ -304,12 +239,3 @@ def _drifting(run: Evidence) -> Iterator[Values]:
             "first": 1e3 * first,
             "last": 1e3 * last,
         }
-
-
-@SPEED.row(
-    'clock = "step" waits for the device after every step, which slows small networks down.',
-    'Do not compare this run with runs of clock = "span".',
-)
-def _clock_of_steps(run: Evidence) -> Iterator[Values]:
-    if run.result.request.recipe.measurement.clock == "step":
-        yield {}

@@ -19,7 +19,6 @@ Figure = Callable[[Evidence], float | None]
 
 # Of whole epochs and their validation: a limited run has none, as a note of its own says.
 _OF_WHOLE_EPOCHS = {"epoch_seconds", "validation_seconds", "val_loss", "val_accuracy", "best_val_accuracy"}
-_EXPLAINED = {"model_flops_utilization", "peak_flops_per_second"}  # warnings of their own say why
 
 
 def summarize_run(result: RunResult) -> Summary:
@@ -47,7 +46,7 @@ def summarize_run(result: RunResult) -> Summary:
     metrics = {name: values[name] for name in METRICS if name in values}
     if result.epochs:
         metrics |= {name: value for name, value in result.epochs[-1].metrics.items() if name not in metrics}
-    explained = _EXPLAINED | (_OF_WHOLE_EPOCHS if result.request.recipe.measurement.is_limited else set())
+    explained = _OF_WHOLE_EPOCHS if result.request.recipe.measurement.is_limited else ()
     missing = [name for name, value in metrics.items() if value is None and name not in explained]
     if missing and result.spans:  # without spans, a warning says already that nothing was measured
         warnings += (f"Not measured, or not finite: {', '.join(missing)}.",)
@@ -55,7 +54,8 @@ def summarize_run(result: RunResult) -> Summary:
 
 
 def _list_values(run: Evidence) -> Values:
-    values = {name: figure(run) for exists, figures in _GROUPS if exists(run) for name, figure in figures.items()}
+    figures = _FIGURES | (_ACCURACIES if _has_accuracy(run) else {})
+    values = {name: figure(run) for name, figure in figures.items()}
     values |= {name: value for name, figure in _OPTIONAL.items() if (value := figure(run)) is not None}
     cost, energy = compute_cost(run.result), find_energy(run.result)
     values |= _breakdown(run.result) | (cost.metrics() if cost else {}) | (energy.metrics() if energy else {})
@@ -199,52 +199,40 @@ def _median(values: Sequence[float | None]) -> float | None:
     return statistics.median(known) if (known := [value for value in values if value is not None]) else None
 
 
-# Each group with whether a run has it: its figures are None then where they are not known.
-_GROUPS: tuple[tuple[Callable[[Evidence], bool], dict[str, Figure]], ...] = (
-    (
-        lambda run: True,
-        {
-            "samples_per_second": lambda run: run.speed,
-            "samples_per_second_per_replica": _per_replica,
-            "steady_steps": lambda run: sum(span.num_steps for span in run.steady),
-            "steady_seconds": lambda run: math.fsum(span.seconds for span in run.steady),
-            "first_step_seconds": lambda run: run.result.spans[0].seconds if run.result.spans else None,
-            "step_time_median_seconds": _step_time(0.5),
-            "step_time_p90_seconds": _step_time(0.9),
-            "step_time_p99_seconds": _step_time(0.99),
-            "step_time_mad_seconds": lambda run: step_time_mad(run.steady),
-            "epoch_seconds": lambda run: _median([record.epoch_seconds for record in _typical(run)]),
-            "validation_seconds": lambda run: _median([record.validation_seconds for record in _typical(run)]),
-            "elapsed_seconds": _last("elapsed_seconds"),
-            "loss": _last("loss"),
-            "val_loss": _last("val_loss"),
-            "num_parameters": _of("model", "num_parameters"),
-            "num_trainable_parameters": _of("model", "num_trainable_parameters"),
-            "num_replicas": _of("placement", "num_replicas"),
-            "global_batch_size": _batch_size,
-            "per_replica_batch_size": _of("placement", "per_replica_batch_size"),
-            "peak_memory_bytes": _of("usage", "peak_memory_bytes"),
-        },
-    ),
-    (
-        _has_accuracy,
-        {"accuracy": _last("accuracy"), "val_accuracy": _last("val_accuracy"), "best_val_accuracy": _best_accuracy},
-    ),
-    (
-        lambda run: _of("model", "training_flops_per_sample")(run) is not None,
-        {"flops_per_second": _flops_per_second},
-    ),
-    (
-        lambda run: bool(run.result.peak_checks),
-        {"peak_flops_per_second": _peak, "model_flops_utilization": _utilization},
-    ),
-    (
-        lambda run: run.result.input_check is not None,
-        {"input_samples_per_second": lambda run: run.input_rate, "input_headroom": lambda run: run.headroom},
-    ),
-)
+_FIGURES: dict[str, Figure] = {
+    "samples_per_second": lambda run: run.speed,
+    "samples_per_second_per_replica": _per_replica,
+    "steady_steps": lambda run: sum(span.num_steps for span in run.steady),
+    "steady_seconds": lambda run: math.fsum(span.seconds for span in run.steady),
+    "first_step_seconds": lambda run: run.result.spans[0].seconds if run.result.spans else None,
+    "step_time_median_seconds": _step_time(0.5),
+    "step_time_p90_seconds": _step_time(0.9),
+    "step_time_p99_seconds": _step_time(0.99),
+    "step_time_mad_seconds": lambda run: step_time_mad(run.steady),
+    "epoch_seconds": lambda run: _median([record.epoch_seconds for record in _typical(run)]),
+    "validation_seconds": lambda run: _median([record.validation_seconds for record in _typical(run)]),
+    "elapsed_seconds": _last("elapsed_seconds"),
+    "loss": _last("loss"),
+    "val_loss": _last("val_loss"),
+    "num_parameters": _of("model", "num_parameters"),
+    "num_trainable_parameters": _of("model", "num_trainable_parameters"),
+    "num_replicas": _of("placement", "num_replicas"),
+    "global_batch_size": _batch_size,
+    "per_replica_batch_size": _of("placement", "per_replica_batch_size"),
+    "peak_memory_bytes": _of("usage", "peak_memory_bytes"),
+}
+_ACCURACIES: dict[str, Figure] = {
+    "accuracy": _last("accuracy"),
+    "val_accuracy": _last("val_accuracy"),
+    "best_val_accuracy": _best_accuracy,
+}
 # There only where they are known: what not every run measures, so that nothing is missing without it.
 _OPTIONAL: dict[str, Figure] = {
+    "flops_per_second": _flops_per_second,
+    "peak_flops_per_second": _peak,
+    "model_flops_utilization": _utilization,
+    "input_samples_per_second": lambda run: run.input_rate,
+    "input_headroom": lambda run: run.headroom,
     "time_to_accuracy_seconds": _time_to_accuracy,
     "val_loss_batch_mean": _last("val_loss_batch_mean"),
     "val_accuracy_batch_mean": _last("val_accuracy_batch_mean"),

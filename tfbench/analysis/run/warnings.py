@@ -66,24 +66,18 @@ def _short_epochs(run: Evidence) -> Iterator[Values]:
         yield {"ready": 100 * run.ready_share, "gain": 100 * run.ready_share / run.headroom}
 
 
-@LIMITS.row(
-    "No model_flops_utilization: other processes used {share:.0f} % of the CPU while the peak was measured.",
-    "Stop them, and rerun.",
-)
-def _disturbed_peak(run: Evidence) -> Iterator[Values]:
-    checks = run.result.peak_checks
-    if _flops(run) and len(checks) > 1 and find_peak(checks) is None:
-        yield {"share": 100 * min(check.other_share for check in checks)}
-
-
-@LIMITS.row(
-    "No model_flops_utilization: training reached {reached:,.4g} GFLOP/s, more than the measured peak of {peak:,.4g}.",
-    "Rerun on an idle machine. Convolutions may also take fewer operations than are counted (Winograd).",
-)
-def _above_peak(run: Evidence) -> Iterator[Values]:
-    peak = find_peak(run.result.peak_checks) if len(run.result.peak_checks) > 1 else None
-    if peak is not None and (reached := _flops(run)) > peak:
-        yield {"reached": reached / 1e9, "peak": peak / 1e9}
+@LIMITS.row("No model_flops_utilization: {why}. Rerun on an idle machine.")
+def _no_peak(run: Evidence) -> Iterator[Values]:
+    checks, reached = run.result.peak_checks, _flops(run)
+    if not reached or len(checks) < 2:
+        return
+    peak = find_peak(checks)
+    if peak is None:
+        share = min(check.other_share for check in checks)
+        yield {"why": f"other processes used {100 * share:.0f} % of the CPU while the peak was measured"}
+    elif reached > peak:
+        gigaflops = f"{reached / 1e9:,.4g} GFLOP/s, more than the measured peak of {peak / 1e9:,.4g}"
+        yield {"why": f"training reached {gigaflops} (convolutions may take fewer operations than are counted)"}
 
 
 def _flops(run: Evidence) -> float:

@@ -1,11 +1,10 @@
 """Where a step's time goes, as sections: phases, layers with what limits them, an epoch, published times."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tfbench.analysis.profile.step_profile import DIRECTIONS, HOST_OVERHEAD, LOSS, UNNAMED, StepProfile, Work
+from tfbench.analysis.profile.step_profile import DIRECTIONS, HOST_OVERHEAD, LOSS, UNNAMED, LayerTime, StepProfile, Work
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
-from tfbench.recipe.sections import Reference
 from tfbench.records.profile import PHASES, Profile, ProfiledOperation
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.references import name_reference
@@ -43,28 +42,11 @@ def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = F
     return sections
 
 
-def list_rows(step: StepProfile, limit: int) -> list[Row]:
-    """Returns the longest layers in the network's order, the sum of the others, and what belongs to no layer."""
-    by_length = sorted(range(len(step.layers)), key=lambda place: step.layers[place].seconds, reverse=True)
-    longest, rest = ([step.layers[place] for place in sorted(part)] for part in (by_length[:limit], by_length[limit:]))
-    rows: list[Row] = [
-        {
-            "label": f"{layer.name} ({layer.kind})",
-            "name": layer.name,
-            "work": max(layer.forward, layer.backward, key=lambda work: work.seconds),
-            "forward": layer.forward.seconds,
-            "backward": layer.backward.seconds if layer.is_trained else None,
-        }
-        for layer in longest
-    ]
+def _list_rest(step: StepProfile) -> list[Row]:
+    """Returns what of the phases belongs to no layer, where it is enough to be seen."""
     checks = {check.phase: check for check in step.checks}
     update, optimizer = checks.get("update"), step.optimizer_seconds or 0.0
-    others: list[Row] = [
-        {
-            "label": "1 other layer" if len(rest) == 1 else f"{len(rest):,} other layers",
-            "forward": sum(one.forward.seconds for one in rest),
-            "backward": sum(one.backward.seconds for one in rest),
-        },
+    rows: list[Row] = [
         {"label": LOSS, **{str(name): seconds for name, seconds in step.loss_seconds.items()}},
         {"label": "optimizer", "update": optimizer},
         {"label": "other operations", "update": update.operations_seconds - optimizer if update else None},
@@ -73,12 +55,19 @@ def list_rows(step: StepProfile, limit: int) -> list[Row]:
         {"label": HOST_OVERHEAD, **{name: check.overhead_seconds for name, check in checks.items()}},
     ]
     least = 0.0005 * step.full_seconds
-    return [*rows, *(row for row in others if any(abs(row.get(name) or 0.0) > least for name in PHASES))]
+    return [row for row in rows if any(abs(row.get(name) or 0.0) > least for name in PHASES)]
 
 
-def seconds_of(row: Row) -> float:
-    """Returns all phases of a row."""
-    return sum(row.get(name) or 0.0 for name in PHASES)
+def _list_layers(layers: Sequence[LayerTime]) -> list[Row]:
+    return [
+        {
+            "label": _shorten(f"{layer.name} ({layer.kind})", layer.name),
+            "work": max(layer.forward, layer.backward, key=lambda work: work.seconds),
+            "forward": layer.forward.seconds,
+            "backward": layer.backward.seconds if layer.is_trained else None,
+        }
+        for layer in layers
+    ]
 
 
 def format_seconds(seconds: float) -> str:
@@ -124,21 +113,16 @@ def _layers(result: RunResult, step: StepProfile, show: Callable[[float], str], 
     if not step.layers:
         problem = (result.profile.layers_problem if result.profile else "") or "no call with a trace was recorded."
         return Section(f"Layers: {problem}")
-    rows = list_rows(step, len(step.layers) if is_whole else NUM_LAYERS)
-    if not is_whole:
-        num = min(NUM_LAYERS, len(step.layers))
-        rows = [
-            *sorted(rows[:num], key=seconds_of, reverse=True),
-            *(row for row in rows[num:] if "other l" in row["label"]),
-        ]
-    shown = [
-        row
-        | {
-            "label": row["label"] if len(row["label"]) <= _NAME else _shorten(row.get("name", "")),
-            "share": seconds_of(row) / step.full_seconds,
-        }
-        for row in rows
-    ]
+    if is_whole:
+        rows = [*_list_layers(step.layers), *_list_rest(step)]
+    else:
+        ordered = sorted(step.layers, key=lambda layer: layer.seconds, reverse=True)
+        rows = _list_layers(ordered[:NUM_LAYERS])
+        if others := ordered[NUM_LAYERS:]:
+            label = "1 other layer" if len(others) == 1 else f"{len(others):,} other layers"
+            sums = [sum(getattr(layer, way).seconds for layer in others) for way in DIRECTIONS]
+            rows.append({"label": label, "forward": sums[0], "backward": sums[1]})
+    shown = [row | {"share": sum(row.get(name) or 0.0 for name in PHASES) / step.full_seconds} for row in rows]
     columns = (
         Column("label", "Layers, ms" if is_whole else "Top layers, ms", align="left", width=_NAME),
         *(Column(name, name, show) for name in (PHASES if is_whole else DIRECTIONS)),
@@ -155,22 +139,17 @@ def _bound(work: Work) -> str:
     return "" if work.roof_share is None else f"{work.bound or 'neither'} {100 * work.roof_share:.0f} %"
 
 
-def _shorten(name: str) -> str:
-    """Returns a name with its end, which tells more than its beginning, where there is no room for all of it."""
+def _shorten(label: str, name: str) -> str:
+    """Returns a label, or where there is no room for it the end of the name, which tells more than its beginning."""
+    if len(label) <= _NAME:
+        return label
     return name if len(name) <= _NAME else f"...{name[len(name) - _NAME + 3 :]}"
 
 
 def _describe_epoch(result: RunResult, step: StepProfile) -> Iterator[tuple[str, str]]:
-    extrapolated, measured, epoch = step.extrapolated_epoch_seconds, step.measured_epoch_seconds, step.epoch
-    texts = []
-    if extrapolated is not None:
-        steps = count(step.steps_per_epoch or 0, "step")
-        texts.append(f"{steps} x {format_seconds(step.sum_seconds)} = {format_seconds(extrapolated)}")
-    if epoch and measured is not None:
-        part = f", {epoch.num_steps:,} steps" if epoch.num_steps < epoch.steps_per_epoch else ""
-        beside = f" ({100 * (extrapolated / measured - 1):+.1f} %)" if extrapolated is not None else ""
-        texts.append(f"measured {format_seconds(measured)}{part}{beside}")
-    yield "Epoch", "; ".join(texts) or "not measured"
+    if step.extrapolated_epoch_seconds is not None:
+        steps, total = count(step.steps_per_epoch or 0, "step"), format_seconds(step.extrapolated_epoch_seconds)
+        yield "Epoch", f"{steps} x {format_seconds(step.sum_seconds)} = {total}"
     no_peak = "disturbed by other processes" if result.peak_checks else "not measured"
     flops, bandwidth = step.peak_flops_per_second, step.bytes_per_second
     texts = [f"{format_si(flops, 'FLOP/s')} in a matrix product" if flops else f"matrix product {no_peak}"]
@@ -193,20 +172,15 @@ def _published(result: RunResult, step: StepProfile) -> Iterator[Section]:
         Column("ours", "here", lambda seconds: f"{1e3 * seconds:.4g}"),
     )
     for reference in result.request.recipe.reference:
-        theirs = published_times(reference)
+        figures = reference.figures
+        theirs: dict[str, float] = {name: figures[f"{name}_seconds"] for name in PHASES if f"{name}_seconds" in figures}
+        theirs |= reference.layer_seconds
         rows = [{"name": name, "theirs": seconds, "ours": ours.get(name)} for name, seconds in theirs.items()]
         why = f"Not comparable: {reference.not_comparable}" if reference.not_comparable else _DISCLAIMER
         notes = (f"{why.rstrip('.')}. Source: {reference.source}",)
         if rows:
             name = name_reference(to_plain(reference))
             yield Section(f"Published for the recipe: {name}", tables=(Table("", columns, rows, notes),))
-
-
-def published_times(reference: Reference) -> dict[str, float]:
-    """Returns what a reference says of the times of phases, "backward", and of layers, "backward/pool", in seconds."""
-    figures = reference.figures
-    phases: dict[str, float] = {name: figures[f"{name}_seconds"] for name in PHASES if f"{name}_seconds" in figures}
-    return phases | reference.layer_seconds
 
 
 _IN_FUNCTION = "StatefulPartitionedCall/"  # what Keras's compiled step begins the name of every operation with
@@ -244,12 +218,10 @@ def operation_section(profile: Profile, limit: int = 15) -> Section:
         Column("seconds", "own ms", lambda seconds: f"{1e3 * seconds:.3f}"),
         Column("share", "share", percent),
     )
-    notes = [f"A traced step takes {format_seconds(step_seconds)}. Operations side by side share their time."]
-    waits = [f"{one.name} {one.occurrences:,.4g} ({format_seconds(one.seconds)})" for one in profile.host_waits or ()]
-    notes += [f"Copies to the host and waits for the GPU, per step: {', '.join(waits)}."] if waits else []
+    note = f"A traced step takes {format_seconds(step_seconds)}. Operations side by side share their time."
     rows = [row | {"share": row["seconds"] / step_seconds} for row in rows]
     title = f"Operations of {count(profile.num_traced_steps, 'traced step')}, by their own time"
-    return Section(title, tables=(Table("", columns, rows, tuple(notes)),))
+    return Section(title, tables=(Table("", columns, rows, (note,)),))
 
 
 def trace_section(folder: str, backend: BackendName) -> Section:

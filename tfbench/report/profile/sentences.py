@@ -59,13 +59,11 @@ def next_command(result: RunResult) -> list[str]:
 
 
 def profile_warnings(result: RunResult) -> list[str]:
-    """Returns at most two warnings: that phases do not add up to a step or an epoch, or layers to phases."""
+    """Returns at most two warnings: that phases do not add up to a step, or layers to phases."""
     step = summarize_profile(result)
     if step is None:
         return []
-    sums = [*_check_step(step), *_check_epoch(step)][:1]
-    longer = [f"{text} Measure for longer (--seconds 60) on a quiet machine." for text in sums]
-    return [*longer, *_check_layers(step)]
+    return [*_check_step(step), *_check_layers(step)]
 
 
 def _check_step(step: StepProfile) -> Iterator[str]:
@@ -75,13 +73,7 @@ def _check_step(step: StepProfile) -> Iterator[str]:
             text += f" The input pipeline alone takes {format_seconds(step.pipeline_seconds or 0.0)} per batch."
         if step.difference_seconds > 0 and step.on_device:
             text += " Calls of phases wait for the GPU each, and steps of fit do not."
-        yield text
-
-
-def _check_epoch(step: StepProfile) -> Iterator[str]:
-    extrapolated, measured = step.extrapolated_epoch_seconds, step.measured_epoch_seconds
-    if extrapolated and measured and abs(extrapolated / measured - 1) > _MAX_DIFFERENCE:
-        yield f"the extrapolated epoch is {_more(extrapolated / measured - 1)} than the measured one."
+        yield f"{text} Measure for longer (--seconds 60) on a quiet machine."
 
 
 def _check_layers(step: StepProfile) -> Iterator[str]:

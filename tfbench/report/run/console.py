@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.status import Status
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from tfbench.records.observer import Observer, TrainingProgress
@@ -19,11 +18,12 @@ from tfbench.report.profile.sentences import profile_screen
 from tfbench.report.run import header
 from tfbench.report.run.sections import next_section, result_line, run_sections
 from tfbench.report.table import Section, text
-from tfbench.wording import one_line, without_secrets
+from tfbench.wording import cut, one_line, without_secrets
 
 Detail = Literal["quiet", "short", "full"]
-# A table of epochs is long from here on: the first and the last of them are shown, every tenth, and one a minute.
-_LONG_TABLE, _NUM_ENDS, _STRIDE, _MAX_SILENCE_SECONDS = 16, 3, 10, 60.0
+# Epochs that are all shown; of those behind them every tenth, one a minute, and the last.
+_LONG_TABLE, _STRIDE, _MAX_SILENCE_SECONDS = 16, 10, 60.0
+_BAR_CHARACTERS = 64  # of a bar and what stands beside it
 _WARMUP_REMARK = "samples/s excludes warm-up steps; epoch s includes them."
 
 
@@ -67,10 +67,10 @@ class _PatientFile:
 
 
 class RunConsole(Observer):
-    """Shows one run. On a terminal a spinner, then a progress bar below the table; elsewhere only lines of plain text.
+    """Shows one run. On a terminal a progress bar below the table; elsewhere only lines of plain text.
 
-    The bar is drawn when it is told of progress and at no other time: a thread that draws, as that of a spinner, would
-    take time from the measurement beside it.
+    The bar is drawn when it is told of progress and at no other time: a thread that draws would take time from the
+    measurement beside it.
 
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
@@ -91,14 +91,12 @@ class RunConsole(Observer):
         self._console = console or open_console(stderr=quiet_stdout)
         self._server = server
         self._detail = detail
-        self._bar_label = ""
+        self._label = ""  # of the bar
         self._is_mute = quiet_stdout and detail == "quiet"
         # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
         self._is_live = self._console.is_interactive and self._console.file.isatty()
-        self._has_begun = False
         self._num_epochs: int | None = None  # None: not known
         self._steps_per_epoch: int | None = None
-        self._status: Status | None = None
         self._progress: tuple[Progress, TaskID] | None = None
         self._num_ended = 0
         self._last_row_at: float | None = None  # seconds; None: there is no table yet
@@ -106,22 +104,13 @@ class RunConsole(Observer):
 
     def stage(self, text: str) -> None:
         """Says what is being done, for example "loading data"."""
-        if self._detail == "quiet":
-            return
-        if not self._is_live:
-            self._print([text])
-        elif self._has_begun:
+        if self._is_live and self._detail != "quiet":
             self._draw_bar(0, None, details=text)
-        elif self._status:
-            self._status.update(shown(text))
-        else:
-            self._status = self._console.status(shown(text), refresh_per_second=4)
-            self._status.start()
+        elif self._detail != "quiet":
+            self._print([text])
 
     def ready(self, result: RunResult) -> None:
         """Says what is about to be measured, once devices, data and model are ready."""
-        self._stop_status()
-        self._has_begun = True
         recipe = result.request.recipe
         self._num_epochs = None if recipe.measurement.is_limited else recipe.training.epochs
         self._steps_per_epoch = result.steps_per_epoch
@@ -144,24 +133,14 @@ class RunConsole(Observer):
         details += f"  {formats.format_clock(progress.seconds_left)} left"
         self._draw_bar(progress.step, total, whole=whole, details=details)
 
-    def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
-        """Says on a terminal which round of a profile is done."""
-        if self._is_live:
-            left = f"{seconds_left:.0f} s left of {seconds:g}" if seconds_left else "the last ones"
-            self._draw_bar(0, None, details=f"timing, round {number}, {left}")
-
     def epoch(self, epoch: EpochRecord) -> None:
         """Adds an epoch to the table, if it has its place there."""
         if self._detail == "quiet":
             return
-        self._stop_status()
         self._num_ended += 1
-        total = self._num_epochs or 0
         has_row = (
             self._detail == "full"
-            or 0 < total <= _LONG_TABLE
-            or self._num_ended <= _NUM_ENDS
-            or epoch.epoch > total - _NUM_ENDS > 0
+            or self._num_ended <= _LONG_TABLE
             or epoch.epoch % _STRIDE == 0
             or epoch.elapsed_seconds - (self._last_row_at or 0.0) >= _MAX_SILENCE_SECONDS
         )
@@ -222,7 +201,6 @@ class RunConsole(Observer):
 
     def show(self, lines: Sequence[str], *, style: str | None = None) -> None:
         """Shows lines below an empty one, for what is not of one run alone."""
-        self._stop_status()
         if lines and not self._is_mute:
             self._print(["", *lines], style=style)
 
@@ -234,44 +212,34 @@ class RunConsole(Observer):
         self._print(self._fit(f"warning: {text}"), style="yellow")
 
     def close(self) -> None:
-        """Takes the spinner or the bar off the screen. Needed on every way out; harmless when called twice."""
-        self._has_begun = False
-        self._stop_status()
-        self._stop_progress()
+        """Takes the bar off the screen. Needed on every way out; harmless when called twice."""
+        if self._progress:
+            self._progress[0].stop()
+            self._progress = None
 
     def _fit(self, text: str) -> list[str]:
         """Returns a text in lines that a terminal need not cut within words; elsewhere as one line, for programs."""
         return formats.wrap_message(text, self._console.width).split("\n") if self._is_live else [text]
 
     def _draw_bar(self, step: int, total: int | None, *, whole: str = "", details: str) -> None:
-        self._stop_status()
         fields: dict[str, Any] = {"completed": step, "total": total, "whole": whole, "details": shown(details).plain}
         if self._progress:
             bar, task = self._progress
             bar.update(task, **fields, refresh=True)
             return
+        label = cut(shown(self._label).plain, max(3, self._console.width - _BAR_CHARACTERS))
         bar = Progress(
             TextColumn("{task.description}", markup=False),
             TextColumn("{task.fields[whole]}", markup=False),
-            BarColumn(bar_width=max(10, min(40, self._console.width - 62 - len(self._bar_label)))),
+            BarColumn(bar_width=max(10, min(40, self._console.width - 62 - len(label)))),
             TextColumn("{task.fields[details]}", markup=False),
             console=self._console,
             auto_refresh=False,
             transient=True,
             redirect_stdout=not self._console.stderr,  # what others print to a stdout that is not ours stays there
         )
-        self._progress = bar, bar.add_task(shown(self._bar_label).plain, **fields)
+        self._progress = bar, bar.add_task(label, **fields)
         bar.start()
-
-    def _stop_status(self) -> None:
-        if self._status:
-            self._status.stop()
-            self._status = None
-
-    def _stop_progress(self) -> None:
-        if self._progress:
-            self._progress[0].stop()
-            self._progress = None
 
     def _print(self, lines: Iterable[str], *, style: str | None = None) -> None:
         for line in lines:  # as Text, since a path or a title is shown as it is, and a style stays off the bar below
@@ -295,19 +263,3 @@ def open_console(*, stderr: bool) -> Console:
 
 def _percentage(part: int, whole: int) -> int:
     return min(100, 100 * part // whole) if whole else 0
-
-
-def make_spinner(text: str) -> Progress:
-    """Returns what shows, once it is entered, a text on stderr and the time that passes; it leaves nothing behind."""
-    progress = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-        console=open_console(stderr=True),
-        refresh_per_second=4,
-        transient=True,
-        redirect_stdout=False,  # what is printed meanwhile is cleaned by the streams, not by rich
-        redirect_stderr=False,
-    )
-    progress.add_task(shown(text).plain, total=None)
-    return progress

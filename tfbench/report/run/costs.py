@@ -1,40 +1,28 @@
-"""What a run cost, and what it took of energy: in a sentence, as a section and as a JSON object."""
+"""What a run cost, and what it took of energy: as labelled texts, and as a JSON object."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfbench.analysis.run.cost import Cost, Target, compute_cost
+from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.records.run import RunResult
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number, format_time
-from tfbench.report.table import Section, facts
+
+_UNITS = {"samples_per_joule": "samples/J", "energy_joules_per_epoch": "J an epoch", "mean_watts": "W"}
 
 
-def energy_pairs(result: RunResult, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:
-    """Returns joules, watts and what a joule trains, as far as they were measured, with what they are of."""
-    units = {"samples_per_joule": "samples/J", "energy_joules_per_epoch": "J an epoch", "mean_watts": "W"}
-    known = [(metrics[name], unit) for name, unit in units.items() if metrics.get(name) is not None]
+def energy_facts(
+    result: RunResult, metrics: Mapping[str, float | None], *, is_full: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yields joules, watts and what a joule trains, as far as they were measured; in full also why there is no more."""
     energy = find_energy(result)
-    if energy is None or not known:
-        return []
-    text = ", ".join(f"{format_number(value)} {unit}" for value, unit in known)
-    return [("energy", f"{text} ({name_parts(energy.parts)})")]
-
-
-def source_section(result: RunResult) -> Section | None:
-    """Returns which counters of energy a run had, and why others could not be read; None of an older run."""
-    found = result.energy
-    if found is None:
-        return None
-    pairs = [
-        (source.name, f"{source.part}, renewed every {format_time(source.resolution_seconds)}")
-        for source in found.sources
-    ]
-    pairs += [("not read", problem) for problem in found.problems]
-    energy = find_energy(result)
-    reasons = [problem for problem in energy.problems if problem not in found.problems] if energy else []
-    return Section("Energy", tables=(facts(pairs + [("no figure", reason) for reason in reasons]),))
+    if energy is None:
+        return
+    if known := [f"{format_number(metrics[name])} {unit}" for name, unit in _UNITS.items() if metrics.get(name)]:
+        yield "Energy", f"{', '.join(known)} ({name_parts(energy.parts)})"
+    if is_full:
+        yield from (("Energy", f"not measured: {problem}") for problem in energy.problems)
 
 
 def energy_document(result: RunResult) -> dict[str, Any] | None:
@@ -45,35 +33,21 @@ def energy_document(result: RunResult) -> dict[str, Any] | None:
     return {"sources": to_plain(found.sources), **to_plain(energy)}
 
 
-def cost_section(result: RunResult) -> Section | None:
-    """Returns what a run cost; None without a price."""
+def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[str, str]]:
+    """Yields what the machine cost, for how long and at which price; in full also an epoch, and the way to a target."""
     cost = compute_cost(result)
     if cost is None:
-        return None
-    pairs = [("machine", describe_cost(cost))]
-    if cost.epoch is not None:
-        pairs.append(("an epoch", f"{_money(cost.epoch, cost)}, training and validation"))
-    if cost.target:
-        pairs.append(("to accuracy", _describe_target(cost.target, cost)))
-    return Section("Cost, from the request of the run to its end", tables=(facts(pairs),))
+        return
 
+    def money(value: float) -> str:
+        return f"{format_number(value)} {cost.currency}"
 
-def describe_cost(cost: Cost) -> str:
-    """Returns what the machine cost, for how long, and at which price."""
-    price = _money(cost.price_per_hour, cost) + " an hour" + (f" ({cost.instance})" if cost.instance else "")
-    return f"{_money(cost.machine, cost)} for {_duration(cost.hours)} at {price}"
-
-
-def _describe_target(target: Target, cost: Cost) -> str:
-    wanted = f"val_accuracy {format_number(target.val_accuracy)} ({target.origin})"
-    if target.machine is None:
-        return f"not reached: {wanted}"
-    return f"{_money(target.machine, cost)} to {wanted} in epoch {target.epoch}"
-
-
-def _money(value: float, cost: Cost) -> str:
-    return f"{format_number(value)} {cost.currency}"
-
-
-def _duration(hours: float) -> str:
-    return f"{format_number(hours)} h" if hours >= 1 else format_time(hours * 3600)
+    hours = f"{format_number(cost.hours)} h" if cost.hours >= 1 else format_time(cost.hours * 3600)
+    instance = f" ({cost.instance})" if cost.instance else ""
+    yield "Cost", f"{money(cost.machine)} for {hours} at {money(cost.price_per_hour)} an hour{instance}"
+    if is_full and cost.epoch is not None:
+        yield "Cost", f"{money(cost.epoch)} an epoch, training and validation"
+    if is_full and (target := cost.target):
+        wanted = f"val_accuracy {format_number(target.val_accuracy)} ({target.origin})"
+        reached = None if target.machine is None else f"{money(target.machine)} to {wanted} in epoch {target.epoch}"
+        yield "Cost", reached or f"not reached: {wanted}"

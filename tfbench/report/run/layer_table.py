@@ -20,18 +20,9 @@ def model_sections(recipe: Recipe, spec: DatasetSpec, table: ModelTable) -> list
         ("data", _describe_data(recipe.dataset.name, spec)),
         ("batch", f"{recipe.training.global_batch_size:,} samples"),
     ]
-    total = LayerRow(
-        name="sum",
-        kind="",
-        output_shape=(),
-        num_outputs=table.num_outputs,
-        num_kernel_weights=table.num_kernel_weights,
-        num_parameters=table.num_parameters,
-        flops_per_sample=table.flops_per_sample,
-        training_flops_per_sample=table.training_flops_per_sample,
-    )
     rows = [_values(row) for row in table.layers]
-    rows.append(_values(total) | {"output_shape": None})  # outputs have a sum, their shapes have none
+    sums = {name: _known(getattr(table, name)) for name in (*_COUNTS, "num_kernel_weights", "num_parameters")}
+    rows.append({"name": "sum", **sums})
     return [
         Section(f"{recipe.recipe.title} ({recipe.name})", tables=(facts(head),)),
         Section("", tables=(Table("layers", _COLUMNS, rows),)),
@@ -51,8 +42,7 @@ def _describe_data(name: str, spec: DatasetSpec) -> str:
 def _describe_values(spec: DatasetSpec) -> str:
     if spec.input_dtype != "uint8":
         return ""
-    high = f"{255 * spec.input_scale:g}"
-    return f", values 0 to {high}" if spec.mean == "none" else f", values 0 to {high} minus their mean"
+    return f", values 0 to {255 * spec.input_scale:g}" + ("" if spec.mean == "none" else " minus their mean")
 
 
 def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tuple[str, str]]:
@@ -73,8 +63,12 @@ def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tupl
 
 def _values(row: LayerRow) -> dict[str, object]:
     values = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
-    unknown = {name: "?" for name in _COUNTS if values[name] is None}
-    return values | unknown | {"name": f"{row.name} (again)" if row.is_used_again else row.name}
+    counts = {name: _known(values[name]) for name in _COUNTS}
+    return values | counts | {"name": f"{row.name} (again)" if row.is_used_again else row.name}
+
+
+def _known(number: int | None) -> int | str:
+    return "?" if number is None else number
 
 
 def _format_count(number: int | str) -> str:
@@ -86,16 +80,8 @@ def _format_shape(shape: SizesOrNone) -> str:
     return "x".join("?" if size is None else str(size) for size in shape) or "1"
 
 
-def _format_window(sizes: SizesOrNone) -> str:
-    """Returns "2" for (2, 2), "2x1" for (2, 1)."""
-    return _format_shape(sizes[:1] if len(set(sizes)) == 1 else sizes) if sizes else ""
-
-
-def _format_input(shape: SizesOrNone) -> str:
-    """Returns channels x width, "64 x 24" for (24, 24, 64); both sizes where they differ, "64 x 24x12"."""
-    *sizes, channels = shape or (1,)
-    text = _format_shape((channels,))
-    return f"{text} x {_format_window(tuple(sizes))}" if sizes else text
+def _format_sizes(sizes: SizesOrNone) -> str:
+    return _format_shape(sizes) if sizes else ""
 
 
 _COUNTS = ("num_outputs", "flops_per_sample", "training_flops_per_sample")
@@ -106,9 +92,9 @@ _COLUMNS = (
     Column("num_kernel_weights", "weights", _format_count, rank=5),
     Column("num_parameters", "parameters", _format_count),
     Column("filters", "filters", rank=3),
-    Column("kernel_size", "kernel", lambda size: _format_shape(size) if size else "", rank=2),
-    Column("strides", "stride", _format_window, rank=6),
-    Column("input_shape", "input", _format_input, rank=7),
+    Column("kernel_size", "kernel", _format_sizes, rank=2),
+    Column("strides", "stride", _format_sizes, rank=6),
+    Column("input_shape", "input", _format_shape, rank=7),
     Column("flops_per_sample", "FLOPs", _format_count, rank=1),
     Column("training_flops_per_sample", "training", _format_count, rank=8),
 )

@@ -1,20 +1,12 @@
-"""A run as plots: loss and accuracy by epoch, speed by step, a profile's step; and where its process's time went."""
+"""A run as plots: loss and accuracy by epoch; and the accuracy of several runs by time."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tfbench.analysis.profile.step_profile import StepProfile
-from tfbench.analysis.profile.summary import summarize_profile
-from tfbench.analysis.run.spans import samples_per_second, steady_spans
-from tfbench.records.profile import PHASES
 from tfbench.records.run import RunResult, Summary
 from tfbench.report import figures
-from tfbench.report.formats import format_speed
-from tfbench.report.plot import Panel, Plot, Point, Series, breakdown_plot, breakdown_seconds
-from tfbench.report.profile.sections import format_seconds, list_rows, percent
-from tfbench.report.profile.sentences import describe_bottleneck
-from tfbench.wording import count
+from tfbench.report.plot import Panel, Plot, Point, Series
 
 _LOG_FROM_RATIO = 30  # highest to lowest loss from which a linear axis would flatten the end of the curve
 
@@ -25,7 +17,7 @@ def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]
 
 
 def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
-    """Returns the plots of loss, accuracy, speed, profile and time breakdown, as far as there is anything.
+    """Returns the plots of loss and accuracy, as far as there is anything.
 
     Args:
         result: A run in whatever state.
@@ -33,15 +25,7 @@ def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
     """
     # A run that is stopped within its first epoch has no curve of these, and drawing takes time between two runs.
     has_curve = len(result.epochs) > 1 or not result.request.recipe.measurement.is_limited
-    plots = [
-        _loss(result) if has_curve else None,
-        _accuracy(result, summary.metrics.get("best_val_accuracy")) if has_curve else None,
-        _speed(result, summary.metrics.get("samples_per_second")),
-        profile_plot(result),
-    ]
-    if summary.metrics.get("breakdown/wall_seconds"):
-        title = f"Where the time of the measuring process went\n{_subject(result)}"
-        plots.append(breakdown_plot(title, {"this run": breakdown_seconds(summary.metrics)}))
+    plots = (_loss(result), _accuracy(result, summary.metrics.get("best_val_accuracy"))) if has_curve else ()
     return tuple(plot for plot in plots if plot)
 
 
@@ -89,32 +73,6 @@ def _published_accuracies(result: RunResult) -> Iterator[Series]:
             yield Series(name, (Point(1, level), Point(last, level)), is_reference=True)
 
 
-def _speed(result: RunResult, speed: float | None) -> Plot | None:
-    measured = [record for record in result.epochs if record.samples_per_second is not None]
-    if not measured or result.placement is None:
-        return None
-    batch = result.placement.global_batch_size
-    steady = steady_spans(result.spans, warmup_steps=result.request.recipe.measurement.warmup_steps)
-    spans = [((one.first_step + one.last_step) / 2, samples_per_second([one], batch)) for one in steady]
-    last_steps = {span.epoch: span.last_step for span in result.spans}
-    ends = [(last_steps.get(one.epoch), one.samples_per_second) for one in measured]
-    series = (
-        Series("mean of each epoch, at its end", tuple(Point(x, y) for x, y in ends if x and y)),
-        Series("each group of steps", tuple(Point(x, y) for x, y in spans if y), is_reference=True),
-    )
-    if not any(one.points for one in series):
-        return None
-    return Plot(
-        name="samples_per_second.png",
-        title=f"Training speed by step\n{_subject(result)}",
-        finding="" if speed is None else f"Steady: {format_speed(speed)} samples/s",
-        x_label="step",
-        y_label="samples/s, all replicas (higher is faster)",
-        panels=(Panel("", series),),
-        scale="from zero",
-    )
-
-
 def _by_epoch(result: RunResult, name: str) -> list[Series]:
     """Returns a line of a figure for each of the data that it was found on."""
     names = {"training": name, "training samples, inference mode": f"inference_{name}", "validation": f"val_{name}"}
@@ -132,57 +90,6 @@ def _subject(result: RunResult) -> str:
         text += f", batch {placement.global_batch_size:,}, {placement.strategy} on {', '.join(placement.devices)}"
         text += f" ({hardware})" if hardware else ""
     return text
-
-
-MAX_LAYERS = 30
-_OTHERS = "other phases"
-
-
-def profile_plot(result: RunResult) -> Plot | None:
-    """Returns where a step's time goes, layers stacked of forward and backward; None where nothing of it was timed."""
-    profile = summarize_profile(result)
-    if profile is None:
-        return None
-    rows = _find_rows(profile)
-    series = tuple(
-        Series(part, tuple(Point(bar, parts[part]) for bar, (_, parts) in enumerate(rows) if parts.get(part, 0.0) > 0))
-        for part in (*PHASES, _OTHERS)
-    )
-    recipe, placement = result.request.recipe, result.placement
-    title = f"Where a training step of {format_seconds(profile.full_seconds)} goes"
-    title += "" if profile.layers else " (layers are not timed apart)"
-    title += f"\n{recipe.recipe.title} ({recipe.name}), mean of {count(profile.num_rounds, 'round')}"
-    if placement:
-        title += f", {count(placement.global_batch_size, 'sample')} per step, on {', '.join(placement.hardware)}"
-    return Plot(
-        name="profile.png",
-        kind="bars",
-        title=title,
-        finding=describe_bottleneck(profile),
-        x_label="time per step (ms)",
-        y_label="",
-        panels=(Panel("", series),),
-        bars=tuple(
-            (name, f"{total:.3g} ms, {percent(total / 1e3 / profile.full_seconds)}")
-            for name, parts in rows
-            for total in [sum(parts.values())]
-        ),
-    )
-
-
-def _find_rows(profile: StepProfile) -> list[tuple[str, dict[str, float]]]:
-    """Returns label and milliseconds by part, from the first phase of a step to the last."""
-    told_apart = {check.phase for check in profile.checks}
-    around = [
-        (phase.name, {phase.name if phase.name in PHASES else _OTHERS: 1e3 * phase.seconds})
-        for phase in profile.phases
-        if phase.name not in told_apart
-    ]
-    layers = [
-        (row["label"], {str(name): 1e3 * row[name] for name in PHASES if row.get(name)})
-        for row in (list_rows(profile, MAX_LAYERS) if profile.layers else ())
-    ]
-    return [*around[:-1], *layers, around[-1]]
 
 
 class AccuracyCurve(NamedTuple):

@@ -1,37 +1,37 @@
 """A run as sections: how it ended, its figures, published ones beside them, warnings, and what to do next."""
 
-import itertools
+import dataclasses
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.references import match_run
-from tfbench.analysis.run.cost import compute_cost
-from tfbench.analysis.run.effective import EffectiveValue
 from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
 from tfbench.report.comparison.difference import format_value
-from tfbench.report.comparison.references import describe_match, describe_ratio, format_ratio, reference_section
+from tfbench.report.comparison.references import describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
-from tfbench.report.run.costs import cost_section, describe_cost, energy_pairs
+from tfbench.report.run.costs import cost_facts, energy_facts
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
 from tfbench.wording import command_line, count, store_of, without_secrets
 
 SYNTHETIC = "(synthetic data)"
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
 _MAX_WARNINGS, _MAX_PUBLISHED, _WARNING_CHARACTERS = 3, 3, 150
+# Of the placement and the settings, what the header or a warning says already, or what is long and in the JSON.
+_NOT_LISTED = ("backend", "notes", "unused_gpu", "feed", "num_machines", "layout", "gpu_addresses")
 _EVALUATIONS = {"test": "Test split", "multiview": "Multi-view"}
 
 
 def run_sections(result: RunResult, summary: Summary, *, is_full: bool = False) -> list[Section]:
     """Returns what there is to say of a run that is over: the answer alone, or every figure and warning."""
-    answer = Section(status_line(result, summary), tables=(facts(_list_answers(result, summary)),))
+    answer = Section(status_line(result, summary), tables=(facts(_list_answers(result, summary, is_full=is_full)),))
     sections = [answer, *_predictions(result)]
     if not is_full:
         return [*sections, *short_warnings(result, summary.warnings)]
     published = reference_section(match_run(result, summary))
-    sections += [one for one in (_figures(result, summary), published, cost_section(result)) if one]
+    sections += [one for one in (_figures(result, summary), _settings(result), published) if one]
     asked = find_requested_warnings(result)
     if told := [warning for warning in summary.warnings if warning not in asked]:
         sections.append(warnings_section(told))
@@ -62,7 +62,7 @@ def result_line(result: RunResult, summary: Summary) -> str:
     return f"{', '.join(texts)} ({result.request.run_id})"
 
 
-def _list_answers(result: RunResult, summary: Summary) -> Iterator[tuple[str, str]]:
+def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iterator[tuple[str, str]]:
     """Yields the figures that most runs are made for, with labels."""
     metrics = summary.metrics
     speed, median, first = (
@@ -82,8 +82,7 @@ def _list_answers(result: RunResult, summary: Summary) -> Iterator[tuple[str, st
         times = f"{format_ratio(speed / fast.as_asked)}x" if speed and settings else "as fast as"
         recipe = f"the recipe as it is ({format_speed(fast.as_asked)} samples/s in a short run)"
         yield "Fast", f"{times} {recipe}: {settings or 'no setting is faster'}"
-    for _, text in energy_pairs(result, metrics):
-        yield "Energy", text
+    yield from energy_facts(result, metrics, is_full=is_full)
     mark = f" {SYNTHETIC}" if result.is_synthetic else ""
     own = dict.fromkeys(name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ()))
     named = {"accuracy": "Accuracy", "loss": "Loss"} | {name: name for name in own if name not in ("accuracy", "loss")}
@@ -100,8 +99,7 @@ def _list_answers(result: RunResult, summary: Summary) -> Iterator[tuple[str, st
         yield "Memory", format_bytes(memory) + ("" if before is None else f" ({format_bytes(before)} before the model)")
     if result.status == "FINISHED":
         yield "Published", _describe_published(result, summary)
-    if cost := compute_cost(result):
-        yield "Cost", describe_cost(cost)
+    yield from cost_facts(result, is_full=is_full)
 
 
 def _describe_published(result: RunResult, summary: Summary) -> str:
@@ -111,8 +109,8 @@ def _describe_published(result: RunResult, summary: Summary) -> str:
     if texts:
         left_out = len(texts) - _MAX_PUBLISHED
         return "; ".join([*texts[:_MAX_PUBLISHED], *([f"{left_out} more"] if left_out > 0 else [])])
-    reasons = [reason for reason, _ in itertools.groupby(map(describe_match, matches))]
-    why = reasons[0] if len(reasons) == 1 else "none of them comparable"
+    reasons = {match.reason for match in matches}
+    why = f"not comparable: {reasons.pop()}" if len(reasons) == 1 else "none of them comparable"
     return f"{count(len(matches), 'result')}, {why}" if matches else ""
 
 
@@ -192,6 +190,19 @@ def _figures(result: RunResult, summary: Summary) -> Section:
     return Section("Figures", tuple(checks), (Table("figures", columns, rows),))
 
 
+def _settings(result: RunResult) -> Section | None:
+    """Returns where a run took place and with what settings, as they were read back; None: it never got that far."""
+    values = {
+        field.name: getattr(record, field.name)
+        for record in (result.placement, result.settings)
+        if record
+        for field in dataclasses.fields(record)
+        if field.name not in _NOT_LISTED
+    }
+    pairs = [(name, format_value(value)) for name, value in values.items() if value not in (None, "", (), {})]
+    return Section("Settings, as read back", tables=(facts(pairs),)) if pairs else None
+
+
 def next_section(
     result: RunResult,
     tracked: TrackedRun | None,
@@ -252,33 +263,3 @@ def resume_command(result: RunResult, store: Path | str) -> str:
     if done is None or result.status == "RUNNING" or (result.status == "FINISHED" and not result.stop_reason):
         return ""
     return f"{command_line('run', '--resume', result.request.run_id, store=store)}    # from epoch {done + 1}"
-
-
-def effective_section(result: RunResult, values: Sequence[EffectiveValue]) -> Section:
-    """Returns what was in effect beside what was asked for, and in a sentence what differs."""
-    columns = (
-        Column("mark", " ", align="left"),
-        Column("name", "setting", align="left"),
-        Column("effective", "in effect", align="left"),
-        Column("asked", "asked for", align="left"),
-    )
-    rows = [
-        {
-            "mark": "!" if value.differs else "",
-            "name": value.name,
-            "effective": _describe(value),
-            "asked": None if value.asked is None else format_value(value.asked),
-        }
-        for value in values
-    ]
-    differing = [value.name for value in values if value.differs]
-    verdict = f"Not as asked for: {', '.join(differing)}." if differing else "All settings are as asked for."
-    title = f"{result.request.name} ({result.request.run_id})"
-    return Section(title, (verdict,), (Table("effective settings", columns, rows),))
-
-
-def _describe(value: EffectiveValue) -> str:
-    is_own_choice = value.name in ("intra_op_threads", "inter_op_threads") and value.effective == 0
-    if is_own_choice:
-        return "0: one per core"
-    return "-" if value.effective is None else format_value(value.effective)

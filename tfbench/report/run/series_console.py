@@ -12,9 +12,7 @@ from tfbench.report import formats
 from tfbench.report.comparison.sweep import run_label
 from tfbench.report.run.console import RunConsole
 from tfbench.report.run.sections import bring_it_there, status_line
-from tfbench.wording import count, cut, store_of
-
-_BAR_CHARACTERS = 64  # of a bar and what stands beside it
+from tfbench.wording import count, store_of
 
 
 class SeriesConsole(RunConsole):
@@ -47,12 +45,10 @@ class SeriesConsole(RunConsole):
     def stage(self, text: str) -> None:
         """Says on a terminal what is being done."""
         if self._is_live:
-            super().stage(text if self._has_begun else f"{self._label}: {text}")
+            super().stage(text)
 
     def ready(self, result: RunResult) -> None:
-        """Shows nothing but the run's name beside its bar: all runs of a series are of one kind."""
-        self._has_begun = True
-        self._bar_label = cut(self._label, max(3, self._console.width - _BAR_CHARACTERS))
+        """Shows nothing: all runs of a series are of one kind."""
 
     def epoch(self, epoch: EpochRecord) -> None:
         """Shows nothing."""
