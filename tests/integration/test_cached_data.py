@@ -1,6 +1,5 @@
 """A run on data that was decoded before is the run on data that it decodes itself, and says which it was."""
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from data_files import write_idx
 from runs import NO_CHECKS, journal_of, of_kind, run
 from tfbench.datasets.mnist import IDX_FILES
 
@@ -19,11 +19,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with noise in place of MNIST, packed."""
     folder = tmp_path_factory.mktemp("mnist")
     rng = np.random.default_rng(0)
-    for key, count in {"train": 60_000, "test": 10_000}.items():
-        images = rng.integers(0, 256, (count, 28, 28), np.uint8)
-        for name, array in zip(IDX_FILES[key], (images, rng.integers(0, 10, count, np.uint8)), strict=True):
-            head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
-            (folder / f"{name}.gz").write_bytes(gzip.compress(head + array.tobytes(), 1, mtime=0))
+    samples = {
+        key: (rng.integers(0, 256, (count, 28, 28), np.uint8), rng.integers(0, 10, count, np.uint8))
+        for key, count in {"train": 60_000, "test": 10_000}.items()
+    }
+    write_idx(folder, IDX_FILES, samples, packed=True)
     return folder
 
 

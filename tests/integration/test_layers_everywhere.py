@@ -32,7 +32,7 @@ from tfbench.models.custom_layers.pooling import CeilMaxPooling2D, ChannelMax, S
 
 folder = Path(sys.argv[1])
 rng = np.random.default_rng(1)
-inputs, targets = rng.normal(size=(8, 63, 64, 2)).astype("float32"), rng.integers(0, 3, 8)
+inputs, targets = rng.normal(size=(8, 65, 66, 2)).astype("float32"), rng.integers(0, 3, 8)
 kept, facts = {}, {}
 
 def build(jit_compile, policy="float32"):
@@ -41,7 +41,7 @@ def build(jit_compile, policy="float32"):
     model = keras.Sequential([
         keras.Input(inputs.shape[1:]),
         RecurrentConvolution2D(8, num_feedback_steps=2, normalization="lrn", name="rcl"),
-        CeilMaxPooling2D(4, 3, name="ceil_over"),
+        CeilMaxPooling2D(3, 2, name="ceil_over"),
         LocalResponseNormalization(3, 1.0, 0.1, 0.75),
         CeilMaxPooling2D(3, 2, name="ceil"),
         SwitchableMaxPooling2D(2, "index_scatter", name="scatter"),

@@ -32,13 +32,6 @@ SPREADS: dict[str, dict[str, Any]] = {
     "model": {"distribution.strategy": "model"},
     "hybrid": {"distribution.strategy": "hybrid"},
     "mesh": {"distribution.strategy": "hybrid", "distribution.mesh": {"data": 2, "model": 2}},
-    "rows": {
-        "distribution.strategy": "model",
-        "distribution.layout": [
-            {"variables": "conv2d_1/kernel", "split": "model", "axis": 3},
-            {"variables": "dense/kernel", "split": "model", "axis": 0},
-        ],
-    },
 }
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "momentum": {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9},

@@ -75,21 +75,14 @@ def find_unfit_loss(spec: DatasetSpec, training: TrainingConfig, name: str = "")
 
 
 def _find_short_batches(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:
-    """Returns which evaluations would meet a stateful model, built for one size of batch, with another."""
-    batch_size, problems = training.global_batch_size, []
-    if training.validation_batch_size not in (None, batch_size):
-        problems.append(
-            f"training.validation_batch_size: must be the global_batch_size, {batch_size}, since a stateful model is "
-            f"built for one size of batch. Received: {training.validation_batch_size}. Leave it out."
-        )
-    splits = {"validation": spec.validation_samples, "test": spec.test_samples}
-    if training.evaluates_training:
-        splits["training"] = spec.train_samples
-    for split, num_samples in splits.items():
-        if num_samples % batch_size:
-            problems.append(
-                f"training.global_batch_size: must divide the {num_samples} {split} samples of {name}, since a "
-                f"stateful model is built for one size of batch. Received: {batch_size}. Choose another, or set "
-                "model.stateful = false."
-            )
-    return problems
+    """Returns why an evaluation would meet a stateful model, built for one size of batch, with another."""
+    batch_size = training.global_batch_size
+    counts = [spec.validation_samples, spec.test_samples, spec.train_samples if training.evaluates_training else 0]
+    if training.validation_batch_size in (None, batch_size) and not any(count % batch_size for count in counts):
+        return []
+    evaluated = " and ".join(f"{count:,}" for count in counts if count)
+    return [
+        f"training.global_batch_size: must divide the {evaluated} samples of {name} that are evaluated, and be the "
+        f"validation_batch_size, since a stateful model is built for one size of batch. Received: {batch_size}. "
+        "Choose another, or set model.stateful = false."
+    ]

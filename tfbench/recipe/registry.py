@@ -55,14 +55,11 @@ def is_code_name(name: str) -> bool:
     return all(part.isidentifier() and not keyword.iskeyword(part) for part in [*module.split("."), function])
 
 
+@functools.cache  # for each of thousands of recipes, looking into the folder would take longer than all else
 def _find_files(kind: Kind) -> dict[str, Path]:
     folder = Path(__file__).parents[1] / kind
-    return {name: folder / f"{name}.py" for name in _list_modules(folder)}
-
-
-@functools.cache  # for each of thousands of recipes, looking into the folder would take longer than all else
-def _list_modules(folder: Path) -> tuple[str, ...]:
-    return tuple(sorted(m.name for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg))
+    modules = pkgutil.iter_modules([str(folder)])
+    return {name: folder / f"{name}.py" for name in sorted(module.name for module in modules if not module.ispkg)}
 
 
 def _first_line(path: Path) -> str:

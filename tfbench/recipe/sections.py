@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from tfbench.recipe.backend_support import COMPILERS, ONE_STEP_A_CALL, BackendName, Compiler
-from tfbench.recipe.mesh import LayoutRule, MeshAxis
+from tfbench.recipe.mesh import MeshAxis
 from tfbench.recipe.optimizers import AdamConfig, AnyOptimizer
 from tfbench.recipe.value_types import AccuracyBand, DirectionKey, EpochKey, LossBand, VariedKey, read_options
 from tfbench.schema import (
@@ -160,9 +160,8 @@ class DistributionConfig:
     """Processes under "multi_worker"; not set: as many as the launcher (Slurm, MPI, torchrun) started."""
     mesh: dict[MeshAxis, Annotated[Count, pydantic.Field(le=4096)]] = dataclasses.field(default_factory=dict)
     """Of "model" and "hybrid": number of devices along each axis, `{ data = 2, model = 2 }`. Batches are split along
-    "data". Not set: all along "model" for "model", and along "data" for "hybrid", which splits weights there, too."""
-    layout: tuple[LayoutRule, ...] = ()
-    """Of "model" and "hybrid": which variables are split, and how. Not set: dense layers, by their outputs."""
+    "data". Not set: all along "model" for "model", and along "data" for "hybrid", which splits weights there, too.
+    Dense layers are split, by their outputs."""
     cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduction_to_one_device"] = "auto"
     """How `mirrored` adds gradients up on `tensorflow`. "auto": "nccl" on GPUs, "reduction_to_one_device" on CPUs.
     "hierarchical_copy" needs an even number of replicas."""
@@ -170,8 +169,8 @@ class DistributionConfig:
     def __post_init__(self) -> None:
         if self.num_workers is not None and self.strategy != "multi_worker":
             raise ValueError(f"num_workers: is of strategy multi_worker. Received: strategy {self.strategy}.")
-        if (self.mesh or self.layout) and self.strategy not in CUTTING_STRATEGIES:
-            raise ValueError(f"mesh, layout: are of strategies model and hybrid. Received: strategy {self.strategy}.")
+        if self.mesh and self.strategy not in CUTTING_STRATEGIES:
+            raise ValueError(f"mesh: is of strategies model and hybrid. Received: strategy {self.strategy}.")
         if self.strategy == "model" and self.mesh.get("data", 1) > 1:
             raise ValueError("mesh: under strategy model no batch is cut. Use hybrid for a mesh with an axis data.")
 

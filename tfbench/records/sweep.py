@@ -209,7 +209,7 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) ->
         recipe_tables.set_value(tables, key, value)
     distribution = tables.get("distribution", {}) | {"strategy": setup.strategy, "devices": list(setup.devices)}
     if setup.strategy not in CUTTING_STRATEGIES:  # the recipe's are of the setups that cut weights
-        distribution |= {"mesh": {}, "layout": []}
+        distribution |= {"mesh": {}}
     if setup.strategy != "multi_worker":
         distribution["num_workers"] = None
     tables["distribution"] = distribution

@@ -236,7 +236,7 @@ def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_a_setup()
         assert find_scaling_setups(build_plan(variations=(), setups=setups)) is None
 
 
-def test_a_plan_of_modes_is_known_by_its_setups_and_keeps_layouts_from_those_that_cut_nothing() -> None:
+def test_a_plan_of_modes_is_known_by_its_setups_and_keeps_meshes_from_those_that_cut_nothing() -> None:
     setups = [
         dataclasses.replace(setup, values=(("training.backend", "jax"),))
         for setup in replica_setups("cpu", (1, 2), MODES, "jax")
@@ -245,7 +245,6 @@ def test_a_plan_of_modes_is_known_by_its_setups_and_keeps_layouts_from_those_tha
     assert find_scaling_setups(plan) == ("cpu", (1, 2), MODES)
     unlike = (*setups[:2], Setup(strategy="other", devices=("cpu:0",)))
     assert find_scaling_setups(build_plan(variations=(), setups=unlike)) is None
-    rule = {"variables": "*/kernel", "split": "model", "axis": 1}
-    plan.tables["distribution"] |= {"strategy": "model", "layout": [rule]}
-    layouts = [len(resolve_recipe(plan, {}, setup).distribution.layout) for setup in setups]
-    assert layouts == [0, 0, 1, 1]
+    plan.tables["distribution"] |= {"strategy": "hybrid", "mesh": {"data": 2}}
+    meshes = [resolve_recipe(plan, {}, setup).distribution.mesh for setup in (setups[0], setups[1], setups[3])]
+    assert meshes == [{}, {}, {"data": 2}]

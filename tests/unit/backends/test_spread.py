@@ -26,7 +26,7 @@ def found() -> Any:
 
 
 def test_every_spread_trains_as_one_device(found: Any) -> None:
-    assert len(found["weights"]) == 6
+    assert len(found["weights"]) == 5
     assert {name: value for name, value in found["weights"].items() if not value < ROUNDING} == {}
 
 
@@ -48,7 +48,6 @@ def test_cut_weights_go_on_from_a_checkpoint_on_as_many_devices_and_on_one(found
         ("model", [1152, 4], [16, 10]),
         ("hybrid", [1152, 4], [16, 10]),
         ("mesh", [1152, 8], [16, 5]),
-        ("rows", [288, 16], [16, 10]),
     ],
 )
 def test_parts_lie_where_the_layout_says(found: Any, spread: str, kernel: list[int], logits: list[int]) -> None:

@@ -103,9 +103,6 @@ def count_resnet(blocks: tuple[int, ...], *, outputs: int) -> int:
     return total
 
 
-RESNET_STRIDES = {"1_projection": 2, "1_conv1": 2, "1_conv2": 1, "1_conv3": 1, "2_conv1": 1, "2_conv2": 1, "2_conv3": 1}
-
-
 def test_resnet_follows_the_formula_and_takes_the_data_sets_classes_or_more_outputs() -> None:
     model = build("resnet", SMALL, blocks=(1, 1, 1, 1), num_outputs=1000)
     assert model.count_params() == count_resnet((1, 1, 1, 1), outputs=1000)
@@ -122,8 +119,10 @@ def test_resnet_halves_its_maps_in_the_first_1x1_of_a_stage() -> None:
     assert (layer.momentum, layer.epsilon) == (0.9, 2e-5)
     assert [widths[name] for name in ("conv1", "pool1")] == [16, 8]
     assert [widths[f"res{stage}_1_add"] for stage in (2, 3, 4, 5)] == [8, 4, 2, 1]
-    strides = [model.get_layer(f"res3_{name}").strides[0] for name in RESNET_STRIDES]
-    assert strides == list(RESNET_STRIDES.values())
+    halving = [
+        layer.name for layer in model.layers if layer.name.startswith("res3") and getattr(layer, "strides", 1) == (2, 2)
+    ]
+    assert halving == ["res3_1_conv1", "res3_1_projection"]
 
 
 # Recurrent CNN

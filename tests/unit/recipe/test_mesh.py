@@ -7,7 +7,7 @@ import pytest
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe.devices import Device, find_mesh, require_usable
 from tfbench.recipe.files import find_recipe, load_recipe
-from tfbench.recipe.mesh import LayoutRule, Mesh, VariableShape, lay_out
+from tfbench.recipe.mesh import Mesh, VariableShape, lay_out
 from tfbench.recipe.sections import DistributionConfig
 
 NETWORK = [
@@ -23,10 +23,6 @@ def mesh_of_four(strategy: Any, asked: Any) -> Mesh:
     return find_mesh(
         tuple(Device("cpu", index) for index in range(4)), DistributionConfig(strategy=strategy, mesh=asked)
     )
-
-
-def rule(variables: str, axis: int, split: Any = None) -> LayoutRule:
-    return LayoutRule(variables=variables, split=split, axis=axis)
 
 
 @pytest.mark.parametrize(
@@ -53,60 +49,18 @@ DENSE_BY_OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("mesh", "rules", "layout"),
-    [
-        # Dense layers are cut by their outputs where these divide.
-        (Mesh(1, 4), [], {"fc1/kernel": (None, "model"), "fc1/bias": ("model",)}),
-        (Mesh(2), [], DENSE_BY_OUTPUTS),
-        (
-            Mesh(2, 2),
-            [rule("conv/kernel", 3), rule("fc*/kernel", 0)],
-            {
-                "conv/kernel": (None, None, None, "model"),
-                "fc1/kernel": ("model", None),
-                "fc2/kernel": ("model", None),
-            },
-        ),
-        # A rule without an axis of the mesh serves every mesh.
-        (Mesh(1, 4), [rule("fc1/kernel", 1)], {"fc1/kernel": (None, "model")}),
-        (Mesh(4), [rule("fc1/kernel", 1)], {"fc1/kernel": (None, "data")}),
-        (Mesh(2, 2), [rule("fc1/kernel", 1, "data")], {"fc1/kernel": (None, "data")}),
-    ],
-)
-def test_variables_are_cut_by_rules_or_dense_layers_without_any(
-    mesh: Mesh, rules: list[LayoutRule], layout: dict[str, Any]
-) -> None:
-    assert lay_out(NETWORK, rules, mesh) == layout
-
-
-@pytest.mark.parametrize(
-    ("rules", "message"),
-    [
-        (
-            [rule("dense*/kernel", 1)],
-            r"layout\[0\]\.variables: 'dense\*/kernel' matches none of conv/kernel, fc1/kernel",
-        ),
-        (
-            [rule("fc*/kernel", 1)],
-            r"layout\[0\]: fc2/kernel has 10 along axis 1, which does not divide by the 4 places",
-        ),
-        ([rule("fc1/bias", 1)], r"layout\[0\]\.axis: fc1/bias has axes 0 to 0\. Received: 1"),
-        ([rule("fc1/*", 0), rule("fc1/kernel", 1)], r"layout\[1\]\.variables: fc1/kernel is cut by a rule before it"),
-    ],
-)
-def test_a_rule_that_fits_nothing_or_does_not_divide_is_named(rules: list[LayoutRule], message: str) -> None:
-    with pytest.raises(RecipeError, match=message):
-        lay_out(NETWORK, rules, Mesh(1, 4))
+def test_dense_layers_are_cut_by_their_outputs_where_these_divide() -> None:
+    assert lay_out(NETWORK, Mesh(1, 4)) == {"fc1/kernel": (None, "model"), "fc1/bias": ("model",)}
+    assert lay_out(NETWORK, Mesh(2)) == DENSE_BY_OUTPUTS
     with pytest.raises(RecipeError, match="no dense layer's outputs divide by 7"):
-        lay_out(NETWORK, (), Mesh(7))
+        lay_out(NETWORK, Mesh(7))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"distribution.num_workers": 2}, "num_workers: is of strategy multi_worker. Received: strategy default"),
-        ({"distribution.mesh": {"data": 2}}, "mesh, layout: are of strategies model and hybrid"),
+        ({"distribution.mesh": {"data": 2}}, "mesh: is of strategies model and hybrid"),
         (
             {"distribution.strategy": "model", "distribution.mesh": {"data": 2, "model": 2}},
             "mesh: under strategy model no batch is cut",

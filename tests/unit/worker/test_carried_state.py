@@ -182,8 +182,18 @@ def build_sine(model: dict[str, Any], dataset: dict[str, Any], training: dict[st
 @pytest.mark.parametrize(
     ("model", "dataset", "training", "problem"),
     [
-        ({}, {}, {"global_batch_size": 16, "evaluates_training": True}, "global_batch_size: must divide the 10 valid"),
-        ({}, {}, {"global_batch_size": 5, "validation_batch_size": 10}, "validation_batch_size: must be the global"),
+        (
+            {},
+            {},
+            {"global_batch_size": 16, "evaluates_training": True},
+            "training.global_batch_size: must divide the 10 and 80 samples of sine",
+        ),
+        (
+            {},
+            {},
+            {"global_batch_size": 5, "validation_batch_size": 10},
+            "training.global_batch_size: must divide the 10 samples of sine",
+        ),
         ({}, {"order": "consecutive"}, {"global_batch_size": 5}, "global_batch_size: must be 10, the dataset.num_rows"),
         ({"stateful": False, "reset_state": "epoch"}, {}, {}, 'reset_state = "epoch" needs stateful = true'),
     ],

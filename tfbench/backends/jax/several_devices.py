@@ -100,7 +100,7 @@ def list_gpus() -> tuple[str, ...]:
 
 
 def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any) -> SeveralDevices:
-    """Lays the variables of a compiled model on the devices, each whole or in parts as the recipe says.
+    """Lays the variables of a compiled model on the devices, each whole or in parts.
 
     Raises:
         RecipeError: The layout does not fit the network.
@@ -114,10 +114,10 @@ def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any
     if config.strategy in CUTTING_STRATEGIES:
         paths = {name_in(model, variable.path): variable.path for variable in model.variables}
         shapes = list_shapes(model)
-        cut = lay_out(shapes, config.layout, placed.mesh)
+        cut = lay_out(shapes, placed.mesh)
         layout = {paths[name]: axes for name, axes in cut.items()}
         outputs = _cut_outputs(model, layout)
-        notes = _notes(shapes, cut, config)
+        notes = _notes(shapes, cut)
     MeshDistribution(placed.mesh, placed.devices, layout, outputs).take_over(model)
     return dataclasses.replace(placed, placement=dataclasses.replace(placed.placement, notes=notes, layout=cut))
 
@@ -151,9 +151,9 @@ def list_shapes(model: Any) -> list[VariableShape]:
     ]
 
 
-def _notes(shapes: list[VariableShape], cut: dict[str, Any], config: DistributionConfig) -> tuple[str, ...]:
+def _notes(shapes: list[VariableShape], cut: dict[str, Any]) -> tuple[str, ...]:
     whole = [one.name for one in shapes if one.layer_kind == "Dense" and len(one.shape) > 1 and one.name not in cut]
-    if config.layout or not whole:
+    if not whole:
         return ()
     return (f"whole on every device, since its outputs do not divide: {', '.join(whole)}",)
 
