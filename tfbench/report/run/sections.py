@@ -71,8 +71,6 @@ def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iter
     )
     if speed is not None:
         parts = [f"{format_speed(speed)} samples/s"]
-        if (each := metrics.get("samples_per_second_per_replica")) and (metrics.get("num_replicas") or 1) > 1:
-            parts[0] += f" ({format_speed(each)} per replica)"
         if median is not None:
             slow = metrics.get("step_time_p99_seconds")
             parts.append(f"{format_time(median)} per step" + (f" (p99 {format_time(slow)})" if slow else ""))
