@@ -4,8 +4,8 @@
     python benchmarks/commands.py --before OLD --after NEW --command show --pairs 20
 
 The installations take turns in processes of their own, every second pair in the other order, each in a folder with a
-copy of the same store: a sweep of eight short runs, made by the one before. A command is timed from its start to its
-end; `ui` until the line with its address, after which it is ended.
+store that it made itself: a sweep of eight short runs. A command is timed from its start to its end; `ui` until the
+line with its address, after which it is ended.
 """
 
 import shutil
@@ -64,13 +64,13 @@ def time_command(tfbench: Path, name: str, folder: Path) -> float:
     return seconds
 
 
-def prepare(before: Path, folder: Path) -> list[Path]:
-    """Returns a folder for each installation, with the same store."""
+def prepare(programs: list[Path], folder: Path) -> list[Path]:
+    """Returns a folder for each installation, with a store of its own: that of one version is nothing to another."""
     folders = [folder / "before", folder / "after"]
-    folders[0].mkdir()
-    run(before, SWEEP, folders[0])
-    run(before, ["export", "@last", "-o", "run.jsonl"], folders[0])
-    shutil.copytree(*folders)
+    for program, place in zip(programs, folders, strict=True):
+        place.mkdir()
+        run(program, SWEEP, place)
+        run(program, ["export", "@last", "-o", "run.jsonl"], place)
     return folders
 
 
@@ -85,7 +85,7 @@ def main(before: Path, after: Path, names: tuple[str, ...], num_pairs: int) -> N
     head = ["command", "pairs", "before", "after", "median ratio", "quartiles", "range"]
     click.echo(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
     with tempfile.TemporaryDirectory() as folder:
-        folders = prepare(programs[0], Path(folder))
+        folders = prepare(programs, Path(folder))
         for name in names or COMMANDS:
             for which in (0, 1):  # what is read for the first time takes longer
                 time_command(programs[which], name, folders[which])

@@ -8,12 +8,13 @@ A test fails where a page is not what the journals say.
 import functools
 import io
 import json
+import re
 import shlex
 import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.verdict import find_caveats
 from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.recipe.backend_support import BACKEND_TITLES
-from tfbench.recipe.toml_text import describe_values, format_compact
+from tfbench.recipe.toml_text import format_inline
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.comparison.comparison import comparison_table
@@ -144,17 +145,33 @@ def _command(plan: SweepPlan) -> str:
     tables, overrides = plan.tables, set(plan.overrides) - {"dataset.data", "measurement.seconds"}
     values = {key: functools.reduce(lambda table, part: table[part], key.split("."), tables) for key in overrides}
     seconds = tables["measurement"]["seconds"]
-    options = [_data(plan), *map(shlex.quote, describe_values(dict(sorted(values.items()))))]
+    options = [_data(plan), *map(shlex.quote, _describe_values(dict(sorted(values.items()))))]
     options += [] if plan.num_rounds == _ROUNDS else [f"--repeats {plan.num_rounds}"]
     options += [] if seconds == _SECONDS else [f"--seconds {seconds:g}" if seconds else "--full"]
     lines = [" ".join([f"tfbench sweep {plan.recipe_name}", *options])]
     lines += [" ".join(f"--setup {shlex.quote(setup.label)}" for setup in plan.setups)]
-    lines += [f"--vary {one.key}={','.join(map(format_compact, one.values))}" for one in plan.variations]
+    lines += [f"--vary {one.key}={','.join(map(_format_compact, one.values))}" for one in plan.variations]
     return " \\\n  ".join(lines)
 
 
 def _data(plan: SweepPlan) -> str:
     return "--data synthetic" if plan.tables["dataset"]["data"] == "synthetic" else "--data-dir FOLDER"
+
+
+def _describe_values(values: Mapping[str, Any]) -> list[str]:
+    """Returns the options that set values of a recipe, by dotted key, so that they are read back."""
+    texts = {key: value if _is_word(value) else _format_compact(value) for key, value in values.items()}
+    return [word for key, text in texts.items() for word in ("--set", f"{key}={text}")]
+
+
+def _is_word(value: object) -> bool:
+    """Says whether a value is a text that needs no quotes."""
+    return isinstance(value, str) and bool(re.fullmatch(r"(?!true$|false$|inf$|nan$)[A-Za-z_][\w./:-]*", value))
+
+
+def _format_compact(value: Any) -> str:
+    """Returns a value as TOML, lists without blanks."""
+    return f"[{','.join(map(_format_compact, value))}]" if isinstance(value, list) else format_inline(value)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 # They say that a process is one of several, or which repository is meant, to what a launcher, or a hook of git, starts.
 _SURROUNDINGS = ("GIT_", "OMPI_", "PMI_", "SLURM_")
-_PLACES = ("JOB_COMPLETION_INDEX", "RANK", "TF_CONFIG", "WORLD_SIZE")
+_PLACES = ("JOB_COMPLETION_INDEX", "RANK", "WORLD_SIZE")
 _SETTINGS = ("TFDS_DATA_DIR", "CUDA_VISIBLE_DEVICES", "XLA_FLAGS", *_PLACES)
 
 _FIGURES = ("epochs lost", "runs unreadable", "untrue statuses", "tracebacks", "processes left", "temporaries left")

@@ -7,10 +7,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfbench.api import compare, load_runs, read_run, resume, resume_sweep, run, sweep
+    from tfbench.api import compare, load_runs, read_run, resume_sweep, run, sweep
 
 __version__ = "0.1.0"
-__all__ = ["compare", "load_runs", "read_run", "resume", "resume_sweep", "run", "sweep"]
+__all__ = ["compare", "load_runs", "read_run", "resume_sweep", "run", "sweep"]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,6 +19,7 @@ and what a user can mend is raised as a `tfbench.errors.TfbenchError`. A run tha
 Of variables, MLFLOW_TRACKING_URI and TFBENCH_DATA_DIR count as they do for the command line.
 """
 
+import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from typing import Any
 
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
 from tfbench.records.observer import Observer
+from tfbench.records.run import RunRequest
 from tfbench.records.settings import MachineSettings
 from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.run import Run, RunLimits, list_rows, read_predecessor, read_stored
@@ -38,14 +40,15 @@ from tfbench.sweeps.plan import plan_sweep
 from tfbench.sweeps.sweep import make_sweep, new_sweep, reopen_sweep
 from tfbench.wording import DEFAULT_STORE
 
-__all__ = ["ComparedRuns", "Run", "Swept", "compare", "load_runs", "read_run", "resume", "resume_sweep", "run", "sweep"]
+__all__ = ["ComparedRuns", "Run", "Swept", "compare", "load_runs", "read_run", "resume_sweep", "run", "sweep"]
 
 Folder = str | Path
 
 
 def run(
-    recipe: Folder,
+    recipe: Folder | None = None,
     *,
+    resume: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     strategy: str | None = None,
     devices: str | Sequence[str] | None = None,
@@ -61,22 +64,26 @@ def run(
     experiment: str | None = None,
     observer: Observer | None = None,
 ) -> Run:
-    """Measures one run of a recipe in a process of its own, as `tfbench run` does.
+    """Measures one run of a recipe in a process of its own, or goes on with an earlier one, as `tfbench run` does.
 
     Args:
         recipe: A recipe's name, or the path of its file.
-        overrides: Dotted key to value, laid over the recipe: `{"training.epochs": 3}`.
+        resume: Instead of a recipe: an earlier run, whose newest checkpoint this one goes on from; the beginning of its
+            id, its name, or "@last". Its name, its data folder and where it is tracked hold unless others are given.
+        overrides: Dotted key to value, laid over the recipe: `{"training.epochs": 3}`. Of a run that goes on, the
+            recipe's length, early stops, outputs, prices and expectations may change.
         strategy: "default", "one_device" or "mirrored"; None: the recipe's.
         devices: "cpu:0", "gpu:0,gpu:1" or a list of these; None: the recipe's.
         backend: "tensorflow", "jax" or "torch"; None: the recipe's.
         synthetic: Train on data made from the seed, of the same shapes and sizes, which needs no download.
         data_dir: Folder of prepared data.
         name: Of the run; None: made from the recipe.
-        allows_code: Call the functions of your own that the recipe names.
+        allows_code: Call the functions of your own that the recipe names; that it was allowed before does not count.
         limits: Seconds and bytes beyond which the run is ended; None: as much as it needs.
         store: Folder that keeps it.
         track: Whether it is sent to MLflow now; otherwise `tfbench recover` does it later.
-        tracking_uri: Of an MLflow server; None: the store's own database.
+        tracking_uri: Of an MLflow server; None: the store's own database. A server that an earlier run names must be
+            named again.
         experiment: Of MLflow; None: "tfbench".
         observer: Told what happens; None: nobody.
 
@@ -84,49 +91,9 @@ def run(
         TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and nothing stored.
     """
     values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, synthetic=synthetic)
-    request = load_request(str(recipe), values=values, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code)
-    maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
-    return maker.make(request, observer or Observer(), limits or RunLimits())
-
-
-def resume(
-    which: str = "@last",
-    *,
-    overrides: Mapping[str, Any] | None = None,
-    name: str | None = None,
-    data_dir: Folder | None = None,
-    allows_code: bool = False,
-    limits: RunLimits | None = None,
-    store: Folder = DEFAULT_STORE,
-    track: bool = True,
-    tracking_uri: str | None = None,
-    experiment: str | None = None,
-    observer: Observer | None = None,
-) -> Run:
-    """Goes on from the newest checkpoint of an earlier run, as `tfbench run --resume` does.
-
-    Args:
-        which: The beginning of an id, a run's name, or "@last".
-        overrides: Dotted key to value; the recipe's length, early stops, outputs, prices, expectations may change.
-        name: None: the earlier run's; so for the data folder, and for where it is tracked.
-        data_dir: As of `run`, and so for what follows.
-        allows_code: That it was allowed then does not count.
-        limits: As of `run`.
-        store: Folder that keeps both.
-        track: As of `run`.
-        tracking_uri: As of `run`; a place outside of the store that the earlier run names must be named again.
-        experiment: As of `run`.
-        observer: As of `run`.
-
-    Raises:
-        TfbenchError: There is no such run or checkpoint, it has not ended, or the new one was rejected.
-    """
-    kept = Store(Path(store))
-    previous, journal = read_predecessor(kept, which)
-    request = resumed_request(
-        previous, journal, overrides=overrides or {}, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code
-    )
-    maker = _open_maker(kept, track, tracking_uri, experiment, kept.read_state(previous.request.run_id))
+    kept, options = Store(Path(store)), {"data_dir": _data_dir(data_dir), "allows_code": allows_code}
+    request = make_request(kept, recipe, resume, values=values, name=name, **options)
+    maker = open_maker(kept, track, tracking_uri, experiment, find_earlier_place(kept, request))
     return maker.make(request, observer or Observer(), limits or RunLimits())
 
 
@@ -192,7 +159,7 @@ def sweep(
         memory_limit_bytes=bounds.memory_bytes,
         time_budget_seconds=time_budget_seconds,
     )
-    maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
+    maker = open_maker(Store(Path(store)), track, tracking_uri, experiment)
     return make_sweep(new_sweep(maker.store, plan), maker, observer or Observer())
 
 
@@ -213,7 +180,7 @@ def resume_sweep(
         allows_code: As of `run`, and so for what follows; that it was allowed then does not count.
         store: Folder that keeps it.
         track: As of `run`.
-        tracking_uri: As of `resume`.
+        tracking_uri: As of `run`.
         experiment: As of `run`.
         observer: As of `sweep`.
 
@@ -222,7 +189,7 @@ def resume_sweep(
     """
     kept = Store(Path(store))
     planned = reopen_sweep(kept, which, allows_code=allows_code)
-    maker = _open_maker(kept, track, tracking_uri, experiment, planned.before)
+    maker = open_maker(kept, track, tracking_uri, experiment, planned.before)
     return make_sweep(planned, maker, observer or Observer())
 
 
@@ -268,7 +235,7 @@ def compare(
         raise UnknownNameError(
             f"--baseline '{baseline}': no such setup.{near} There are: {', '.join(comparison.setups)}."
         )
-    return ComparedRuns.of(comparison, plan, machines or {})
+    return ComparedRuns(comparison=dataclasses.replace(comparison, machine_settings=machines or {}), plan=plan)
 
 
 def load_runs(store: Folder = DEFAULT_STORE, *, recipe: str | None = None) -> list[dict[str, Any]]:
@@ -299,14 +266,56 @@ def read_run(which: str = "@last", *, store: Folder = DEFAULT_STORE) -> Run:
     return read_stored(Store(Path(store)), which)
 
 
+def make_request(
+    store: Store, recipe: Folder | None, resume: str | None = None, *, values: Mapping[str, Any], **options: Any
+) -> RunRequest:
+    """Builds the request for a run of a recipe, or for one that goes on from a run of the store.
+
+    Args:
+        store: Where the earlier run is.
+        recipe: A recipe's name, or the path of its file.
+        resume: The earlier run.
+        values: Dotted key to value, laid over the recipe.
+        options: As of `load_request` or `resumed_request`.
+
+    Raises:
+        TfbenchError: Neither is named or both, there is none of this name, or it cannot be run as it stands.
+    """
+    if resume and recipe is None:
+        return resumed_request(*read_predecessor(store, resume), overrides=values, **options)
+    if recipe is None or resume:
+        raise RecipeError("name a recipe (`tfbench list` shows them), or a run to go on with.")
+    return load_request(str(recipe), values=values, **options)
+
+
+def find_earlier_place(store: Store, request: RunRequest) -> TrackingState | None:
+    """Returns where the run is tracked that a request goes on with, if it goes on with one."""
+    return store.read_state(request.resume.run_id) if request.resume else None
+
+
 def _data_dir(given: Folder | None) -> Path | None:
     found = given or os.environ.get("TFBENCH_DATA_DIR")
     return Path(found) if found else None
 
 
-def _open_maker(
-    store: Store, track: bool, named: str | None, experiment: str | None, before: TrackingState | None = None
+def open_maker(
+    store: Store,
+    track: bool,
+    named: str | None,
+    experiment: str | None,
+    before: TrackingState | None = None,
+    **options: Any,
 ) -> RunMaker:
+    """Returns what makes runs, kept in a store and tracked where it was told.
+
+    Args:
+        store: Keeps them.
+        track: Whether they are sent to MLflow now.
+        named: Address of an MLflow server.
+        experiment: Of MLflow.
+        before: Where what is to go on, a run or a sweep, was tracked; it holds unless another place is named.
+        options: As of `open_tracker`.
+    """
     uri = named or os.environ.get(TRACKING_VARIABLE)
     state = choose_place(store, tracking_uri=uri, experiment=experiment, before=before)
-    return RunMaker(store, state, open_tracker(state, store, named) if track else None)
+    return RunMaker(store, state, open_tracker(state, store, named, **options) if track else None)

@@ -60,6 +60,10 @@ class TrackingError(TfbenchError):
     """The store, or the tracking server, cannot be used."""
 
 
+class SilentServerError(TrackingError):
+    """A tracking server did not answer in time; to ask it again at once would take as long again."""
+
+
 class MeasurementError(TfbenchError):
     """A run started, but what it measured cannot be used."""
 

@@ -39,25 +39,28 @@ BREAKDOWN_ENTRIES = {
     "teardown": "from the last record of the process to its end",
 }
 
-METRICS: dict[str, Metric] = {
-    # Of an epoch
-    "epoch_seconds": Metric("s", _LOWER, "training part of the epoch, first step included, validation not"),
-    "validation_seconds": Metric("s", _LOWER, "validation part of the epoch"),
-    "elapsed_seconds": Metric("s", _LOWER, "since the start of training, validation included (as Chainer counts)"),
-    "samples_per_second": Metric(
-        "samples/s", _HIGHER, "training samples of all replicas, input pipeline included, warm-up left out"
-    ),
+# What an epoch learned
+LEARNING_METRICS: dict[str, Metric] = {
     "loss": Metric("", _LOWER, "training loss, mean over the steps of the epoch"),
     "accuracy": Metric("", _HIGHER, "training accuracy, mean over the steps of the epoch"),
     "val_loss": Metric("", _LOWER, "validation loss, every sample weighted alike"),
     "val_accuracy": Metric("", _HIGHER, "validation accuracy, every sample weighted alike"),
     "inference_loss": Metric("", _LOWER, "loss of all training samples after the epoch, in inference mode"),
     "inference_accuracy": Metric("", _HIGHER, "accuracy of all training samples after the epoch, in inference mode"),
-    "inference_seconds": Metric("s", _LOWER, "evaluation of the training samples, part of elapsed_seconds"),
-    "val_loss_batch_mean": Metric("", _LOWER, "validation loss, every batch weighted alike (as Chainer's Evaluator)"),
-    "val_accuracy_batch_mean": Metric(
-        "", _HIGHER, "validation accuracy, every batch weighted alike (as Chainer's Evaluator)"
+    "val_loss_batch_mean": Metric("", _LOWER, "validation loss, every batch weighted alike (as Chainer)"),
+    "val_accuracy_batch_mean": Metric("", _HIGHER, "validation accuracy, every batch weighted alike (as Chainer)"),
+}
+
+METRICS: dict[str, Metric] = {
+    # Of an epoch
+    "epoch_seconds": Metric("s", _LOWER, "training part of the epoch, first step included, validation not"),
+    "validation_seconds": Metric("s", _LOWER, "validation part of the epoch"),
+    "elapsed_seconds": Metric("s", _LOWER, "since the start of training, validation included (as Chainer counts)"),
+    "samples_per_second": Metric(
+        "samples/s", _HIGHER, "training samples of all replicas, with their input, without the warm-up"
     ),
+    "inference_seconds": Metric("s", _LOWER, "evaluation of the training samples, part of elapsed_seconds"),
+    **LEARNING_METRICS,
     # Of a run
     "first_step_seconds": Metric("s", _LOWER, "first call of the training step: tracing, compilation, first batch"),
     "step_time_median_seconds": Metric("s", _LOWER, "median time of a step over the spans after the warm-up"),
@@ -71,28 +74,18 @@ METRICS: dict[str, Metric] = {
     "test_accuracy": Metric("", _HIGHER, "accuracy of the test split after training"),
     "multiview_loss": Metric("", _LOWER, "-log of the label's probability, averaged over several crops of each sample"),
     "multiview_accuracy": Metric("", _HIGHER, "validation accuracy of probabilities averaged over several crops"),
-    "time_to_accuracy_seconds": Metric(
-        "s", _LOWER, "elapsed_seconds of the first epoch whose val_accuracy is expect.target_accuracy or more"
-    ),
-    "peak_memory_bytes": Metric(
-        "bytes", _LOWER, "largest resident size while it trained, of its processes on a machine"
-    ),
-    "memory_before_model_bytes": Metric(
-        "bytes", _LOWER, "resident size of the measuring process before its model was built: libraries, devices, data"
-    ),
+    "time_to_accuracy_seconds": Metric("s", _LOWER, "elapsed_seconds of the first epoch with expect.target_accuracy"),
+    "peak_memory_bytes": Metric("bytes", _LOWER, "largest resident size in training, of its processes on a machine"),
+    "memory_before_model_bytes": Metric("bytes", _LOWER, "resident size before the model was built"),
     "peak_gpu_memory_bytes": Metric("bytes", _LOWER, "most that TensorFlow's allocator held on any one GPU"),
     # Work and limit
     "flops_per_sample": Metric("FLOP", _NEITHER, "forward pass of one sample, two for each multiply-accumulate"),
-    "training_flops_per_sample": Metric(
-        "FLOP", _NEITHER, "forward pass of one sample and the gradients that training needs: of weights, and of inputs"
-    ),
+    "training_flops_per_sample": Metric("FLOP", _NEITHER, "forward pass and gradients of one sample"),
     "flops_per_second": Metric("FLOP/s", _HIGHER, "training_flops_per_sample x samples_per_second"),
     "peak_flops_per_second": Metric("FLOP/s", _NEITHER, "matrix product of the same precision on the same devices"),
     "model_flops_utilization": Metric("", _HIGHER, "flops_per_second / peak_flops_per_second"),
     "input_samples_per_second": Metric("samples/s", _HIGHER, "input pipeline alone, nothing trained beside it"),
-    "input_headroom": Metric(
-        "", _HIGHER, "input_samples_per_second / samples_per_second; near 1: input-bound; below: not known"
-    ),
+    "input_headroom": Metric("", _HIGHER, "input pipeline alone / samples_per_second; 1: input-bound; less: unknown"),
     "other_busy_cores": Metric("cores", _LOWER, "processor cores that other processes kept busy during the training"),
     # Energy, where it can be read: of GPUs, processor packages and their memory, and of nothing else of the machine
     "energy_joules": Metric("J", _LOWER, "of what can be read, from the end of the warm-up to that of the training"),
@@ -111,18 +104,10 @@ METRICS: dict[str, Metric] = {
     "global_batch_size": Metric("samples", _NEITHER, "samples of an optimizer step, over all replicas"),
     "per_replica_batch_size": Metric("samples", _NEITHER, "global_batch_size / num_replicas"),
     # What a run over several devices was read back to do, where it was
-    "collective_bytes_per_step": Metric(
-        "bytes", _NEITHER, "results of the collective operations in the compiled step, by which devices exchange them"
-    ),
-    "state_bytes_per_device": Metric(
-        "bytes", _NEITHER, "weights and the optimizer's variables, on the device that has most of them"
-    ),
-    "transfer_seconds_per_step": Metric(
-        "s", _LOWER, "in collectives, of the slowest worker, which waits for no other; traced after the training"
-    ),
-    "waiting_seconds_per_step": Metric(
-        "s", _LOWER, "that a worker waits for the slowest one, at most; traced after the training"
-    ),
+    "collective_bytes_per_step": Metric("bytes", _NEITHER, "results of collectives in the compiled step"),
+    "state_bytes_per_device": Metric("bytes", _NEITHER, "weights and optimizer's variables, on the fullest device"),
+    "transfer_seconds_per_step": Metric("s", _LOWER, "in collectives, of the slowest worker; traced after training"),
+    "waiting_seconds_per_step": Metric("s", _LOWER, "longest wait for the slowest worker; traced after training"),
     "transfer_share": Metric("", _LOWER, "transfer_seconds_per_step / the traced step"),
     "waiting_share": Metric("", _LOWER, "waiting_seconds_per_step / the traced step"),
     # Time breakdown of the measuring process
@@ -151,25 +136,6 @@ CURVE_METRICS: dict[str, Metric] = {
     "speedup_low": Metric("", _HIGHER, "lower end of the ratio's 95 % interval"),
     "speedup_high": Metric("", _HIGHER, "upper end of the ratio's 95 % interval"),
 }
-
-LEARNING_METRICS = (
-    "loss",
-    "accuracy",
-    "val_loss",
-    "val_accuracy",
-    "inference_loss",
-    "inference_accuracy",
-    "val_loss_batch_mean",
-    "val_accuracy_batch_mean",
-)
-EPOCH_METRICS = (
-    "epoch_seconds",
-    "validation_seconds",
-    "elapsed_seconds",
-    "samples_per_second",
-    "inference_seconds",
-    *LEARNING_METRICS,
-)
 
 # What MLflow shows of a run, the most important first; the journal and result.json have all of it. Beside these, costs,
 # the parts of a profile, and the learning metrics of every epoch, whose last values are the run's.

@@ -30,24 +30,19 @@ class Published(NamedTuple):
     least: float = 0.5
 
 
-# Without sparsity, of the maker's datasheets (H200, H100, A10, L40S, L4, T4) and architecture whitepapers (V100, A100,
-# GA102 for the RTX 3090, Ada for the RTX 4090). The H100's matrix units are rated at 1,830 MHz, all else at the
-# boost clock, beyond which a card may go: the bound goes with the highest that its driver allows.
+# Without sparsity, of the maker's datasheets (H200, H100, L40S, L4, T4) and architecture whitepapers (V100, A100, Ada
+# for the RTX 4090). The H100's matrix units are rated at 1,830 MHz, all else at the boost clock, beyond which
+# a card may go: the bound goes with the highest that its driver allows.
 PUBLISHED = (
     Published("NVIDIA H100 PCIe", 1755, 51.2, 378, 756),
-    Published("NVIDIA H100 NVL", 1785, 60, 418, 835),
     Published("NVIDIA H100", 1830, 66.9, 494.7, 989.4),
-    Published("NVIDIA H200 NVL", 1785, 60, 418, 835),
     Published("NVIDIA H200", 1830, 66.9, 494.7, 989.4),
     Published("NVIDIA A100", 1410, 19.5, 156, 312),
-    Published("NVIDIA A10", 1695, 31.2, 62.5, 125),
     Published("NVIDIA L40S", 2520, 91.6, 183, 362),
     Published("NVIDIA L4", 2040, 30.3, 60, 121, least=0.25),
     Published("Tesla T4", 1590, 8.1, None, 65, bfloat16=False, least=0.25),
     Published("Tesla V100-SXM2", 1530, 15.7, None, 125, bfloat16=False),
-    Published("Tesla V100-PCIE", 1380, 14.0, None, 112, bfloat16=False),
     Published("NVIDIA GeForce RTX 4090", 2520, 82.6, 82.6, 165.2),
-    Published("NVIDIA GeForce RTX 3090", 1695, 35.6, 35.6, 71.2),
 )
 
 

@@ -25,7 +25,6 @@ from gpu_machine import (
     DEVICE,
     NAME,
     ON_BACKEND,
-    REHEARSAL,
     STRATEGIES,
     count_gpus,
     of_tensorflow_alone,
@@ -148,19 +147,3 @@ def test_fewer_bits_are_recorded_and_give_nearly_the_loss_of_float32(trained: An
     compare(f"{setting} {value}", found, trained(RECIPE, "default", DEVICE), LOW_BOUND)
     assert found["settings"][setting] == value
     assert all(math.isfinite(loss) for loss in losses(found))
-
-
-def test_tf32_is_off_unless_it_is_asked_for_and_a_product_shows_which(trained: Any) -> None:
-    """Rounds factors of a product of normal numbers to 10 bits: off by 2.9e-4 of its norm, or 7.7e-4 if cut off.
-
-    That is for any size, since errors add up as terms do. In float32 it is 3.7e-7 for 2,048 terms on a processor, and
-    sqrt(2048) u = 2.7e-6 if they are added one by one. 2^-15 = 3.1e-5 lies ten times from either.
-    """
-    assert trained(RECIPE, "default", DEVICE)["settings"]["tensor_float_32"] is False
-    found = probe("product", device=DEVICE, size=2048)
-    show("relative errors of a product", *(f"{name}: {value}" for name, value in found.items()))
-    assert all(name.lower().endswith(DEVICE) for name in found["devices"])
-    threshold = 2.0**-15
-    assert found["TF32 off"] < threshold < found["float16"] < found["bfloat16"]
-    has_tf32 = not REHEARSAL and tuple(found["capability"] or (0, 0)) >= (8, 0)
-    assert (found["TF32 on"] > threshold) == has_tf32

@@ -20,7 +20,6 @@ from gpu_machine import (
     show,
 )
 from tfbench.machine import gpus
-from tfbench.recipe.backend_support import COMPILERS
 
 pytestmark = pytest.mark.gpu
 
@@ -60,13 +59,13 @@ def test_weights_and_the_step_s_products_are_on_the_device_that_was_named(strate
     assert len(found["addresses"]) == (0 if REHEARSAL else 1)
 
 
-@pytest.mark.parametrize("compiler", COMPILERS[NAME][:2])
+@of_tensorflow_alone("data_on_device")
+@pytest.mark.parametrize("compiler", ["graph", "xla"])
 def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(tmp_path: Path, compiler: str) -> None:
     """The run itself fails where a step, or what gathers its samples, is placed elsewhere."""
     small = ("run", "mnist_hidden100_mlp", "--data", "synthetic", "--epochs", "1", *ON_BACKEND)
     small = (*small, "--devices", DEVICE)
-    steps = 1 if NAME == "torch" else 100
-    lying = ("data_on_device=true", f"steps_per_execution={steps}", f"compiler={compiler}")
+    lying = ("data_on_device=true", "steps_per_execution=100", f"compiler={compiler}")
     changes = [part for setting in lying for part in ("--set", f"training.{setting}")]
     usual, resident = run_json(*small, cwd=tmp_path), run_json(*small, *changes, cwd=tmp_path)
     show(
@@ -92,18 +91,6 @@ def test_an_absent_gpu_is_rejected_with_those_that_there_are(tmp_path: Path) -> 
     show("absent", done.stderr.strip().splitlines()[-1])
     assert done.exit_code == 2
     there = ", ".join(["cpu:0", *(f"gpu:{number}" for number in range(0 if REHEARSAL else count_gpus()))])
-    told = f"This machine has: {there}" if not REHEARSAL else "`tfbench devices` says what is there"
-    if NAME == "tensorflow":
-        told = f"TensorFlow sees: {there}"
-    assert f"gpu:99: not found. {told}" in done.stderr.replace("\n", " ")
+    who = f"{TITLE} sees" if REHEARSAL or NAME == "tensorflow" else "This machine has"
+    assert f"gpu:99: not found. {who}: {there}" in done.stderr.replace("\n", " ")
     assert not (tmp_path / "mlruns" / "journals").exists() or not list((tmp_path / "mlruns/journals").glob("*.jsonl"))
-
-
-@of_a_gpu_alone
-@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.gpu(2))])
-def test_clocks_and_power_are_read_of_the_gpu_that_computes(number: int) -> None:
-    """The one whose memory is taken is the one whose address the record holds."""
-    found = probe("occupy", device=f"gpu:{number}")
-    show(f"gpu:{number}", *(f"{name}: {value}" for name, value in found.items()))
-    (address,) = found["recorded"]
-    assert max(found["taken"], key=found["taken"].get) == address and found["taken"][address] > GIBIBYTE

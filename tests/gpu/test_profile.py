@@ -1,4 +1,4 @@
-"""Where a step's time goes on a GPU: phases that add up, kernels at their own length, what is fetched to the host."""
+"""Where a step's time goes on a GPU: phases that add up, and kernels at their own length."""
 
 from typing import Any
 
@@ -63,19 +63,15 @@ def test_a_gpu_s_kernels_are_taken_at_their_own_length_not_scaled_by_the_host_s_
 
 
 @of_a_trace
-def test_what_a_step_fetches_to_the_host_is_told(document: Any) -> None:
-    """Whether Keras fetches its metrics at every step: a copy to the host for each, which the trace names."""
+def test_operations_of_a_step_take_no_longer_than_it(document: Any) -> None:
     readings = document["trace"]["readings"]
     operations = readings["operations"]
     busy = sum(one["own_seconds"] for one in operations)
     show(
         f"a traced step of {1e3 * readings['traced_step_seconds']:.3f} ms, of which operations {1e3 * busy:.3f} ms",
-        *(f"{one['occurrences']:g} x {one['name']}, {1e6 * one['seconds']:.1f} us" for one in readings["host_waits"]),
         *(f"{1e3 * one['own_seconds']:.3f} ms {one['kind']} {one['name'][-90:]}" for one in operations[:12]),
     )
     assert operations
     if NAME == "tensorflow":
         assert any("MatMul" in one["kind"] for one in operations)
     assert busy <= 1.02 * readings["traced_step_seconds"]
-    if REHEARSAL:
-        assert readings["host_waits"] == []

@@ -55,44 +55,6 @@ def extract_commands(text: str) -> Commands:
     return commands
 
 
-def test_finds_commands_and_nothing_else() -> None:
-    page = """
-```sh
-pip install . && tfbench run recipes/a.toml --strategy mirrored   # README command 1
-tox
-tfbench run a \\
-    --epochs 3
-```
-<!-- not run: needs real data -->
-```sh
-tfbench run a --data-dir DIR
-```
-
-<!-- not run -->
-
-```console
-$ tfbench ui
-tfbench is not a command here
-```
-```console
-$ tfbench list
-tfbench output
-```
-```toml
-tfbench = "no"
-```
-    tfbench indented
-"""
-    assert extract_commands(page) == Commands(
-        run=[
-            "tfbench run recipes/a.toml --strategy mirrored # README command 1",
-            "tfbench run a --epochs 3",
-            "tfbench list",
-        ],
-        not_run=["tfbench run a --data-dir DIR", "tfbench ui"],
-    )
-
-
 def list_pages_with_commands() -> list[str]:
     return [str(page.relative_to(ROOT)) for page in PAGES if extract_commands(page.read_text(encoding="utf-8")).run]
 

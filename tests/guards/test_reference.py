@@ -1,8 +1,6 @@
 """The reference in docs/reference/ is what docs/reference.py writes, and leaves nothing out."""
 
-import dataclasses
 import importlib.util
-import typing
 from pathlib import Path
 
 import click
@@ -11,8 +9,6 @@ import pytest
 from tfbench import metrics
 from tfbench.cli import cli
 from tfbench.errors import ExitCode
-from tfbench.recipe import registry
-from tfbench.recipe.sections import RecipeFile
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,25 +52,6 @@ def test_it_has_every_option_of_every_command() -> None:
         assert [o.opts for o in options if not any(f"{word} " in text or f"{word}`" in text for word in o.opts)] == []
         assert text.count("\n| `-") == len(options)
     assert num_options > 100
-
-
-@pytest.mark.parametrize("section", [field.name for field in dataclasses.fields(RecipeFile)])
-def test_it_has_every_key_of_a_section(section: str) -> None:
-    hint = typing.get_type_hints(RecipeFile)[section]
-    cls = next((cls for cls in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(cls)), None)
-    if cls is None or section in ("model", "dataset"):
-        return  # of keys that are not fixed, or of a page of its own
-    text = part_of("recipe", f"`[[{section}]]`" if section == "reference" else f"`[{section}]`")
-    assert [field.name for field in dataclasses.fields(cls) if f"\n| `{field.name}` |" not in text] == []
-
-
-@pytest.mark.parametrize(
-    ("page", "kind", "name"),
-    [(kind, kind, name) for kind in ("models", "datasets") for name in registry.list_names(kind)],
-)
-def test_it_has_every_key_of_a_model_and_of_a_data_set(page: str, kind: registry.Kind, name: str) -> None:
-    fields = dataclasses.fields(registry.load(kind, name).Config)
-    assert [field.name for field in fields if f"\n| `{field.name}` |" not in part_of(page, name)] == []
 
 
 def test_it_has_every_metric_and_every_exit_code() -> None:

@@ -46,7 +46,7 @@ SESSION = (
     (0, "profile", "mnist_mlp", "--data", "synthetic", "--seconds", "1", *STORE),
     (0, "runs", *STORE),
     (0, "runs", "@last", *STORE),
-    (0, "compare", "--all", *STORE),
+    (0, "compare", "--all", "--recipe", "mnist_mlp", *STORE),
     (0, "compare", "--sweep", "@last", *STORE),
     (0, "report", "--sweep", "@last", *STORE),
     (0, "recover", *STORE),

@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from journals import build_sized_result, make_database, write_journal
-from tfbench.errors import TrackingError
+from tfbench.errors import SilentServerError, TrackingError
 from tfbench.store.store import Store
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.tracking.tracker import SilentServerError, Tracker
+from tfbench.tracking.tracker import Tracker
 
 
 @pytest.fixture
@@ -40,10 +40,6 @@ def process_of(tracker: Tracker) -> psutil.Process:
     return psutil.Process(tracker._child.process.pid)
 
 
-def has_pandas(process: psutil.Process) -> bool:
-    return any("/pandas/" in one.path for one in process.memory_maps())
-
-
 def test_a_run_is_tracked_there_as_it_would_be_here(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
     from mlflow import MlflowClient
 
@@ -54,7 +50,6 @@ def test_a_run_is_tracked_there_as_it_would_be_here(store: Store, capfd: pytest.
     tracker.begin("follow", run_id)
     tracked = tracker.project(run_id)
     child = process_of(tracker)
-    assert not has_pandas(child)
     del tracker
     assert not child.is_running()
     assert capfd.readouterr() == ("", "")
@@ -92,7 +87,6 @@ def test_what_is_in_a_call_is_an_error_once_it_is_killed_and_ends_with_who_asked
     answer = tracker.begin("prepare")
     connection, _ = silent.accept()
     child = process_of(tracker)
-    assert has_pandas(child)  # plugins of a user's, for a server, find it
     if is_killed:
         child.kill()
         with pytest.raises(TrackingError, match=r"ended with exit code -9 before .*`tfbench recover .*http://127"):

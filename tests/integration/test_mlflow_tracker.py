@@ -19,7 +19,7 @@ from tfbench.records.run import RunExit, RunResult, TrackedRun
 from tfbench.records.sweep import Variation, list_planned_runs
 from tfbench.report.figures import SETUP_COLORS
 from tfbench.store.store import Store
-from tfbench.tracking import database, fields, mlflow_calls
+from tfbench.tracking import database, fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW, sweep_view
 from tfbench.tracking.tracker import Curve, SweepFigures, TrackedSweep
@@ -124,15 +124,6 @@ def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) ->
     assert tags["mlflow.runName"].endswith("-synthetic")
     assert "Synthetic data" in tags["mlflow.note.content"].splitlines()[2]
     assert "Synthetic data" in tags["tfbench.warnings"]
-
-
-def test_more_params_and_tags_than_a_call_takes_are_sent_in_pieces(store: Store) -> None:
-    many = {f"name{number}": "x" for number in range(250)}
-    tracked = finish(store, build_sized_result(1))
-    metrics = mlflow_calls.metrics_at(dict.fromkeys(many, 1.0), timestamp=1)
-    mlflow_calls.log_whole(client_of(store), tracked.run_id, metrics=metrics, params=many, tags=many)
-    data = client_of(store).get_run(tracked.run_id).data
-    assert all(found.keys() >= many.keys() for found in (data.metrics, data.params, data.tags))
 
 
 def test_the_status_says_how_the_run_ended_and_a_tag_says_why_cut_so_that_it_shows(store: Store) -> None:
@@ -241,7 +232,7 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
         assert [tags["mlflow.runColor"] for tags in members] == [color, "#123456" if place else color]
     before = count_rows(store)
     new_tracker(store, "mine").show_sweep(plan, figures)
-    finish(store, results[0])
+    finish(store, results[0], new_tracker(store, "mine"))
     assert count_rows(store) == before
 
 

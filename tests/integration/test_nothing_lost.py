@@ -5,7 +5,6 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -16,9 +15,7 @@ from runs import (
     Command,
     journal_of,
     of_kind,
-    printed_epochs,
     run,
-    tracked_files,
     tracked_runs,
     wait_for_the_end_of,
 )
@@ -59,53 +56,6 @@ def epochs_tracked(store: Path, run_id: str) -> list[int]:
 
     client = MlflowClient(tracking_uri=f"sqlite:///{store}/mlflow.db")
     return [metric.step for metric in client.get_metric_history(run_id, "by_epoch/elapsed_seconds")]
-
-
-def require_tracked(store: Path) -> Any:
-    """Holds the only run in MLflow, which was killed, against its journal, and returns it."""
-    (tracked,) = tracked_runs(store)
-    assert tracked.info.status == "KILLED"
-    assert epochs_tracked(store, tracked.info.run_id) == epochs_in(store)
-    return tracked
-
-
-@pytest.mark.parametrize("is_worker_killed", [True, False])
-def test_a_run_that_is_stopped_or_whose_worker_is_killed_keeps_its_epochs(
-    endless: Command, is_worker_killed: bool
-) -> None:
-    worker = endless.worker()
-    worker.kill() if is_worker_killed else endless.send(signal.SIGINT)
-    done = endless.wait()
-    reason = "killed by SIGKILL" if is_worker_killed else "interrupted by SIGINT"
-    assert (done.exit_code, reason in done.stdout) == (1 if is_worker_killed else 130, True)
-    assert "Traceback" not in done.stderr
-    assert not worker.is_running()
-    tracked = require_tracked(endless.store)
-    assert any(reason in value for value in tracked.data.tags.values())
-    epochs = epochs_in(endless.store)
-    assert epochs == list(range(1, len(epochs) + 1))
-    assert (tracked_files(tracked) / "journal.jsonl").is_file()
-    if is_worker_killed:
-        assert printed_epochs(done.stdout) == epochs
-    else:  # it says where its time went until it was stopped, not until its last epoch ended
-        assert [record["kind"] for record in journal_of(endless.store)][-2:] == ["breakdown", "exit"]
-
-
-def test_a_run_that_is_stopped_before_it_is_ready_leaves_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    held = hold_workers(tmp_path, "ready")
-    command = Command(*SHORT, "--format", "json", cwd=folder, is_first=True, **held)
-    with ended(command):
-        worker = command.worker()
-        command.send(signal.SIGTERM)
-        done = command.wait()
-    assert done.exit_code == 130
-    assert "interrupted by SIGTERM before anything was measured" in done.document["error"]["message"]
-    assert "Error: interrupted by SIGTERM before anything was measured" in done.stderr
-    assert "Traceback" not in done.stderr
-    wait_for_the_end_of(worker)
-    assert not list(folder.iterdir())
 
 
 def test_a_worker_that_crashes_before_it_is_ready_is_a_recorded_result(tmp_path: Path) -> None:

@@ -45,9 +45,7 @@ def test_a_run_is_whole_and_says_on_what_it_was_made(tmp_path: Path) -> None:
 
 def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(tmp_path: Path) -> None:
     options = (*SMALL, *NO_CHECKS, "--global-batch-size", "4096", "--checkpoint-every", "1", "--format", "json")
-    # Where its samples lie changes nothing of it.
-    lying = ("--set", "training.data_on_device=true")
-    whole = run("run", "mnist_mlp", *options, *lying, "--epochs", "3", cwd=tmp_path).document
+    whole = run("run", "mnist_mlp", *options, "--epochs", "3", cwd=tmp_path).document
     first = run("run", "mnist_mlp", *options, "--epochs", "2", cwd=tmp_path).document
     rest = run("run", "--resume", first["run_id"], "--epochs", "3", "--no-mlflow", "--format", "json", cwd=tmp_path)
     assert rest.exit_code == 0, rest.stderr

@@ -93,15 +93,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Fini
 
     commands = {
         "code": ("mine.toml", "--allow-code", "--format", "json", "--no-mlflow", *NO_CHECKS),
-        "too_large": ("mine.toml", "--allow-code", "--global-batch-size", "41"),
         "file": (
             *("mnist_mlp", "--data", "synthetic", "--steps", "2", "--set", "model.file=nets/net.keras"),
             *("--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--no-mlflow", *NO_CHECKS),
         ),
     }
     folders = {name: tmp_path_factory.mktemp(name) for name in commands}
-    for name in ("code", "too_large"):
-        write_own(folders[name])
+    write_own(folders["code"])
     (folders["file"] / "nets").mkdir()
     layers = [keras.layers.Flatten(), keras.layers.Dropout(0.5), keras.layers.Dense(10, activation="softmax")]
     keras.Sequential([keras.Input((28, 28, 1)), *layers]).save(folders["file"] / "nets/net.keras")
@@ -137,18 +135,6 @@ def test_own_network_and_own_data_are_measured(runs: dict[str, tuple[Path, Finis
     assert note.startswith(f"the network is code of {folder}/mine/nets.py (SHA-256 {result.model.digest})")
     assert result.dataset.source.endswith(f"(SHA-256 {result.dataset.digest})")
     assert note in document["warnings"]
-
-
-@SAVES
-@pytest.mark.slow
-def test_a_batch_larger_than_own_data_is_rejected_and_nothing_is_stored(runs: dict[str, tuple[Path, Finished]]) -> None:
-    folder, done = runs["too_large"]
-    assert done.exit_code == 2
-    assert done.stderr.rstrip().endswith(
-        "Error: training.global_batch_size: must be at most 40, the training samples of mine.data:load_splits. "
-        "Received: 41."
-    )
-    assert sorted(path.name for path in folder.iterdir()) == ["mine", "mine.toml"]
 
 
 @SAVES

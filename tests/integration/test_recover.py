@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 import sqlite3
@@ -16,7 +15,6 @@ import pytest
 from fake_tracker import FakeTracker
 from journals import begin_elsewhere, build_sized_result, hold, make_database, write_journal
 from tfbench.records.journal import read_records, read_run, replay
-from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run import plots
 from tfbench.runs.recovery import RecoveredRun, import_journals, recover
 from tfbench.store.store import Store, TrackingState
@@ -159,33 +157,6 @@ def test_neither_a_damaged_journal_nor_one_that_the_server_rejects_stops_the_oth
     assert [runs[path.stem].status for path in paths] == [*["failed"] * 4, "recovered"]
     assert runs[paths[3].stem].message == "server rejects this run"
     assert checkpoint.exists()
-
-
-def test_a_run_that_cannot_be_read_stops_no_command_over_all_runs(store: Store, tfbench: Cli) -> None:
-    for result in RESULTS:
-        write_journal(store, result)
-    store.journal_path(IDS[1]).write_bytes(b"garbage \xff\0\n")
-    root = ("--store", str(store.root))
-    for arguments in (("compare", "--all"), ("report", "--all", "-o", str(store.root / "r.html"))):
-        done = tfbench(*arguments, *root)
-        assert (done.exit_code, bool(done.stdout)) == (2, True)
-        assert f"1 run could not be read, and all else was done without:\n  {IDS[1]}: " in done.stderr
-        assert f"{store.journal_path(IDS[1])}: " in done.stderr and "move it away" in done.stderr
-    assert f"run {IDS[1]} is left out" in (store.root / "r.html").read_text()
-    assert set(json.loads(tfbench("compare", "--all", "--format", "json", *root).stdout)["unreadable"]) == {IDS[1]}
-    assert tfbench("runs", "@last", *root).exit_code == 0
-
-
-def test_a_server_that_is_down_is_waited_for_once_and_the_runs_are_sent_later(
-    store: Store, tracker: FakeTracker
-) -> None:
-    for result in RESULTS:
-        write_journal(store, result)
-    tracker.is_down = True
-    assert {run.status for run in recover_with(store, tracker).values()} == {"failed"}
-    assert tracker.connections == 1
-    tracker.is_down = False
-    assert {run.status for run in recover_with(store, tracker).values()} == {"recovered"}
 
 
 def test_runs_go_to_the_server_and_experiment_that_they_were_made_for(store: Store, tracker: FakeTracker) -> None:
@@ -342,17 +313,3 @@ def test_an_import_takes_a_run_whole_and_connects_once(store: Store, tmp_path: P
     assert (run.status, tracker.connections) == ("imported", 1)
     reading = read_run(other.journal_path(path.stem))
     assert (reading.num_unreadable_lines, reading.status) == (0, "FINISHED")
-
-
-def test_recover_waits_until_an_imported_run_is_in_mlflow(store: Store, tmp_path: Path) -> None:
-    path, other = write_journal(store, RESULTS[0]), Store(tmp_path / "other")
-
-    class Locked(FakeTracker):
-        def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
-            with (other.root / ".recover.lock").open("ab") as file, pytest.raises(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return super().update(result, summary)
-
-    state = TrackingState(tracking_uri=other.tracking_uri, experiment="x")
-    (run,) = import_journals(other, [path], lambda *_: Locked(other), state)
-    assert run.status == "imported"

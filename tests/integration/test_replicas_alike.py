@@ -1,6 +1,6 @@
-"""1, 2, 3, 4, 5 and 8 replicas train as one does, and a run whose sums leave one out fails; in processes of their own.
+"""Any strategy and number of replicas trains and validates as one device; a run whose sums leave one out fails.
 
-TensorFlow takes its logical devices once a process, so each child makes eight of them and uses as many as it needs.
+In processes of their own, since TensorFlow takes its logical devices once a process: each child makes eight of them.
 """
 
 import json
@@ -14,8 +14,8 @@ from runs import facts_of, journal_of, of_kind, run
 
 pytestmark = pytest.mark.slow
 
-# Optimizer, steps_per_execution, numbers of replicas; few of these where each replica keeps something of the optimizer
-SETUPS = (("sgd", 1, (1, 2, 3, 4, 5, 8)), ("momentum", 3, (2, 3)), ("adam", 1, (2, 3)))
+# Optimizer, steps_per_execution, and setups: few of them where each replica keeps something of the optimizer
+SETUPS = (("sgd", 1, ("one_device", 1, 2, 3, 4, 5, 8)), ("momentum", 3, (2, 3)), ("adam", 1, (2, 3)))
 
 SETUP = """
 import json, sys
@@ -37,16 +37,20 @@ OPTIMIZERS = {"sgd": SgdConfig(learning_rate=0.1), "momentum": SgdConfig(learnin
               "adam": AdamConfig(learning_rate=0.01)}
 BATCH, NUM_STEPS = 120, 3
 spec = DatasetSpec(input_shape=(6, 6, 1), input_dtype="float32", target_shape=(), num_classes=4,
-                   train_samples=BATCH * NUM_STEPS, validation_samples=BATCH)
+                   train_samples=BATCH * NUM_STEPS, validation_samples=BATCH + 1)
 rng = np.random.default_rng(0)
-split = Split(inputs=rng.normal(size=(BATCH * NUM_STEPS, 6, 6, 1)).astype("float32"),
-              targets=rng.integers(0, 4, BATCH * NUM_STEPS), num_samples=BATCH * NUM_STEPS)
-splits = Splits(spec=spec, train=split, validation=split, source="test")
+def split(count):
+    return Split(inputs=rng.normal(size=(count, 6, 6, 1)).astype("float32"), targets=rng.integers(0, 4, count),
+                 num_samples=count)
+splits = Splits(spec=spec, train=split(BATCH * NUM_STEPS), validation=split(BATCH + 1), source="test")
 MLP = ModelConfig(name="mlp", options={"hidden_units": (8,)})
 
-def strategy_of(count, cross_device_ops="auto"):
-    config = DistributionConfig(strategy="mirrored", cross_device_ops=cross_device_ops)
-    return placement._build_strategy(config, [f"/device:CPU:{index}" for index in range(count)])[0]
+def strategy_of(setup):
+    names = [f"/device:CPU:{index}" for index in (range(setup) if isinstance(setup, int) else [1])]
+    strategy = "mirrored" if isinstance(setup, int) else setup
+    built, _ = placement._build_strategy(DistributionConfig(strategy=strategy), names)
+    placement.feed_alike(built, names)
+    return built
 
 def batches():
     return input_pipeline.build_training_dataset(splits, global_batch_size=BATCH, seed=0)
@@ -59,21 +63,25 @@ def arrays(model):
 TRAIN = (
     SETUP
     + """
-def train(strategy, optimizer, per_execution):
+def train(setup, optimizer, per_execution):
+    strategy = strategy_of(setup)
     keras.utils.set_random_seed(3)
     training = TrainingConfig(global_batch_size=BATCH, epochs=1, optimizer=OPTIMIZERS[optimizer],
                               steps_per_execution=per_execution)
     with strategy.scope():
         model = build_compiled_model(MLP, training, spec)
     model.fit(batches(), steps_per_epoch=NUM_STEPS, epochs=1, shuffle=False, verbose=0)
-    return arrays(model)
+    validation = input_pipeline.build_validation_dataset(splits, batch_size=BATCH)
+    logits = keras.ops.convert_to_numpy(model(splits.validation.inputs))
+    seen = float(np.mean(np.argmax(logits, -1) == splits.validation.targets))
+    loss, accuracy = model.evaluate(validation, verbose=0)
+    return [*arrays(model), np.array([loss, accuracy, seen])]
 
 setups, kept = json.loads(sys.argv[1]), {}
 for optimizer, per_execution, counts in setups:
-    for count in (0, *counts):
-        strategy = strategy_of(count) if count else tf.distribute.get_strategy()
-        for index, array in enumerate(train(strategy, optimizer, per_execution)):
-            kept[f"{optimizer}/{per_execution}/{count}/{index}"] = array
+    for setup in ("default", *counts):
+        for index, array in enumerate(train(setup, optimizer, per_execution)):
+            kept[f"{optimizer}/{per_execution}/{setup}/{index}"] = array
 np.savez(sys.argv[2], **kept)
 """
 )
@@ -113,6 +121,41 @@ print("FACTS" + json.dumps(facts))
 )
 
 
+CARRY = (
+    SETUP
+    + """
+from tfbench import backends
+from tfbench.worker.recorder import CarriedState
+
+ROWS, STEPS = 4, 3
+training = TrainingConfig(global_batch_size=ROWS, epochs=1, loss="summed_squared_error")
+spec = DatasetSpec(input_shape=(STEPS, 1), input_dtype="float32", target_shape=(STEPS, 1), num_classes=None,
+                   train_samples=4 * ROWS, validation_samples=ROWS)
+waves = np.random.default_rng(0).normal(size=(4 * ROWS, STEPS, 1)).astype("float32")
+batches = tf.data.Dataset.from_tensor_slices((waves, -waves)).batch(ROWS)
+
+facts = {}
+for name, strategy in (("default", strategy_of("default")), ("mirrored", strategy_of(2))):
+    keras.utils.set_random_seed(3)
+    with strategy.scope():
+        model = build_compiled_model(ModelConfig(name="sine_lstm", options={"stateful": True}), training, spec)
+    model.fit(batches.take(3), epochs=1, shuffle=False, verbose=0)
+    states = [state.numpy().tolist() for state in backends.current().carried_states(model)]
+    state = CarriedState(model)
+    state.set_aside()
+    loss = model.evaluate(batches.skip(3), verbose=0)
+    state.put_back()
+    facts[name] = {
+        "states": states,
+        "left_alone": [state.numpy().tolist() for state in backends.current().carried_states(model)] == states,
+        "loss": loss,
+        "weights": [keras.ops.convert_to_numpy(weight).tolist() for weight in model.weights],
+    }
+print("FACTS" + json.dumps(facts))
+"""
+)
+
+
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("weights") / "weights.npz"
@@ -121,17 +164,31 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "per_execution", "count"), [(*setup, count) for *setup, counts in SETUPS for count in counts]
+    ("optimizer", "per_execution", "setup"), [(*setup, one) for *setup, others in SETUPS for one in others]
 )
-def test_any_number_of_replicas_trains_as_one_does(
-    weights: dict[str, Any], optimizer: str, per_execution: int, count: int
+def test_any_strategy_and_number_of_replicas_trains_and_validates_as_one_device_does(
+    weights: dict[str, Any], optimizer: str, per_execution: int, setup: Any
 ) -> None:
     key = f"{optimizer}/{per_execution}"
-    single = [name for name in weights if name.startswith(f"{key}/0/")]
-    assert len(single) >= 6
+    single = [name for name in weights if name.startswith(f"{key}/default/")]
+    assert len(single) >= 7
     for name in single:
-        other = name.replace(f"{key}/0/", f"{key}/{count}/")
+        other = name.replace(f"{key}/default/", f"{key}/{setup}/")
         np.testing.assert_allclose(weights[other], weights[name], rtol=1e-4, atol=2e-5)
+    _, accuracy, seen = weights[other]  # of the validation, whose last batch is of one sample
+    assert accuracy == pytest.approx(seen, abs=1e-6)
+
+
+def test_each_of_two_replicas_carries_the_state_of_its_own_rows_which_an_evaluation_leaves() -> None:
+    facts = facts_of(CARRY)
+    for one, two in zip(facts["default"]["weights"], facts["mirrored"]["weights"], strict=True):
+        np.testing.assert_allclose(two, one, atol=1e-5)
+    assert facts["mirrored"]["loss"] == pytest.approx(facts["default"]["loss"], rel=1e-5)
+    hidden, cell = facts["default"]["states"]
+    first_hidden, second_hidden, first_cell, second_cell = facts["mirrored"]["states"]
+    np.testing.assert_allclose(first_hidden + second_hidden, hidden, atol=1e-5)
+    np.testing.assert_allclose(first_cell + second_cell, cell, atol=1e-5)
+    assert facts["default"]["left_alone"] and facts["mirrored"]["left_alone"]
 
 
 MEND = 'Use distribution.cross_device_ops = "reduction_to_one_device"'

@@ -1,6 +1,5 @@
-"""The report as a browser shows it, on a desk and on a phone."""
+"""The report as a browser shows it."""
 
-import html
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,35 +19,24 @@ pytestmark = [
     pytest.mark.skipif(not browser.is_installed(), reason="needs chromium and chromedriver"),
 ]
 
-PHONE_PIXELS = 390  # narrower than a browser's window can be, so that it is a frame's width
 # What reaches beyond the page on either side, but for what is within a box that scrolls.
 FIND_TOO_WIDE = """
-    const frame = document.querySelector('iframe');
-    const page = frame ? frame.contentDocument : document;
-    const width = page.documentElement.clientWidth;
-    return [...page.body.querySelectorAll('*')]
+    const width = document.documentElement.clientWidth;
+    return [...document.body.querySelectorAll('*')]
         .filter(e => !e.parentElement.closest('.scroll') && e.getBoundingClientRect().right > width + 0.5)
         .map(e => e.tagName + ': ' + e.textContent.slice(0, 40));
 """
 
 
-def write_page(folder: Path, name: str, text: str) -> None:
-    """Writes a page, and one that shows it as wide as a phone."""
-    (folder / f"{name}.html").write_text(text, encoding="utf-8")
-    style = f"width:{PHONE_PIXELS}px;height:900px;border:0"
-    frame = f'<!DOCTYPE html><body><iframe style="{style}" srcdoc="{html.escape(text)}"></iframe></body>'
-    (folder / f"{name}-phone.html").write_text(frame, encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the report of a sweep, and a page that shows it as wide as a phone."""
+    """A folder with the report of a sweep."""
     folder = tmp_path_factory.mktemp("report")
     store = Store(folder / "mlruns")
     write_sweep(store, build_plan(), lambda planned: 1000.0 * (1 + planned.setup) + planned.round_number)
     plan, results = read_sweep(store, "abc")
     text = render_report(gather_contents(store, compare_sweep(store, plan, results), plan, created=1_700_000_000.0))
-    write_page(folder, "report", text)
+    (folder / "report.html").write_text(text, encoding="utf-8")
     return folder
 
 
@@ -68,29 +56,4 @@ def test_every_plot_is_shown_and_nothing_is_fetched(window: Browser, folder: Pat
     """
     assert len(set(window.run(colors))) == 1  # the plot's and the page's
     assert window.run("return performance.getEntriesByType('resource').map(entry => entry.name)") == []
-    assert window.run(FIND_TOO_WIDE) == []
-
-
-def test_on_a_phone_nothing_is_too_wide_but_what_scrolls_in_its_box(window: Browser, folder: Path) -> None:
-    window.open((folder / "report-phone.html").as_uri())
-    is_shown = "return document.querySelector('iframe').contentDocument.querySelector('footer') !== null"
-    assert wait_for(lambda: window.run(is_shown), "the report")
-    assert window.run("return document.querySelector('iframe').contentWindow.innerWidth") == PHONE_PIXELS
-    assert window.run(FIND_TOO_WIDE) == []
-    within = """
-        const page = document.querySelector('iframe').contentDocument;
-        return [...page.querySelectorAll('.stacked')].filter(e => e.scrollWidth > e.parentElement.clientWidth).length;
-    """
-    assert window.run(within) == 0
-
-
-def test_on_a_phone_a_plot_that_is_tapped_is_as_large_as_its_text_needs(window: Browser, folder: Path) -> None:
-    window.open((folder / "report-phone.html").as_uri())
-    width = """
-        const plot = document.querySelector('iframe').contentDocument.querySelector('figure .scroll');
-        %s
-        return plot.querySelector('svg').getBoundingClientRect().width;
-    """
-    assert wait_for(lambda: window.run(width % ""), "the plot") < PHONE_PIXELS
-    assert window.run(width % "plot.focus();") > 1.5 * PHONE_PIXELS
     assert window.run(FIND_TOO_WIDE) == []

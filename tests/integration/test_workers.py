@@ -1,4 +1,4 @@
-"""Two commands with a worker each, as on two machines: they train as one, and end when one of them is gone."""
+"""Two workers train as one, and those of two commands, as on two machines, end when one of them is gone."""
 
 import os
 import signal
@@ -9,12 +9,48 @@ import pytest
 
 from browser import free_port
 from fake_workers import read_journal
-from runs import NO_CHECKS, Command, of_kind, wait_for_the_end_of, wait_until
+from runs import NO_CHECKS, Command, journal_of, of_kind, run, wait_for_the_end_of, wait_until
 from tfbench.records.run_folder import WORKERS
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NAME == "torch", reason="PyTorch trains in one process")]
 SMALL = ("--backend", NAME, "--data", "synthetic", "--set", "model.hidden_units=[8]", "--no-mlflow", *NO_CHECKS)
+
+
+# The last batch of its validation has five samples.
+NETWORK = """
+import keras
+import numpy as np
+
+def build_model():
+    layers = [keras.layers.Conv2D(4, 3, activation="relu"), keras.layers.MaxPooling2D(), keras.layers.Flatten()]
+    model = keras.Sequential([keras.Input((12, 12, 1)), *layers, keras.layers.Dense(10)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"])
+    return model
+
+def load_data():
+    rng = np.random.default_rng(1)
+    return tuple((rng.random((num, 12, 12, 1), np.float32), rng.integers(0, 10, num)) for num in (96, 29))
+"""
+
+
+def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(NETWORK, encoding="utf-8")
+    options = ("--global-batch-size", "12", "--epochs", "2", "--set", "training.steps_per_execution=4")
+    options = (*options, "--set", "output.num_predictions=3", "--backend", NAME, "--devices", "cpu:0", "--no-mlflow")
+    words = ("run", "nets.py:build_model", *options, *NO_CHECKS, "--format", "json")
+    one = run(*words, cwd=tmp_path)
+    two = run(*words, "--strategy", "multi_worker", "--workers", "2", cwd=tmp_path, no_proxy="")
+    assert (one.exit_code, two.exit_code) == (0, 0), two.stderr
+    for figure in ("loss", "accuracy", "val_loss", "val_accuracy"):
+        expected = [epoch[figure] for epoch in one.document["epochs"]]
+        assert [epoch[figure] for epoch in two.document["epochs"]] == pytest.approx(expected, rel=1e-5), figure
+    assert two.document["predictions"] == one.document["predictions"]
+    assert two.document["per_replica_batch_size"] == 6
+    if NAME == "tensorflow":
+        (checked,) = of_kind(journal_of(tmp_path / "mlruns"), "replica_check")
+        assert checked["replica_check"] == {"num_replicas": 2, "reason": "", "fault": ""}
 
 
 def start_two(tmp_path: Path, *options: tuple[str, ...]) -> list[Command]:

@@ -1,7 +1,7 @@
 """What tests/gpu ask of a framework: `python gpu_probes.py NAME '{"argument": value}'` prints one line of JSON.
 
 Each probe is a process of its own, which takes hold of the GPU and gives it back at its end. The backend is that of
-KERAS_BACKEND, and devices are named as tfbench does: any probe but `occupy` can be tried with `"device": "cpu:0"`.
+KERAS_BACKEND, and devices are named as tfbench does: any probe can be tried with `"device": "cpu:0"`.
 """
 
 import json
@@ -17,7 +17,6 @@ from gpu_events import CudaEvents, HostEvents
 from tfbench import backends
 from tfbench.backends import peak
 from tfbench.backends.profiling import apportion
-from tfbench.machine import gpus
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import MeasurementConfig, Recipe
 from tfbench.records.run import StepSpan
@@ -26,7 +25,6 @@ from tfbench.worker.process_settings import import_keras, set_process_wide
 from tfbench.worker.span_clock import SpanClock
 
 BACKEND = backends.current()
-MEBIBYTE = 2**20
 
 
 def _load(device: str, name: str = "mnist_hidden100_mlp", **values: Any) -> Recipe:
@@ -34,12 +32,11 @@ def _load(device: str, name: str = "mnist_hidden100_mlp", **values: Any) -> Reci
     return load_recipe(find_recipe(name), common | values)
 
 
-def _start(recipe: Recipe, limit: Callable[[], None] = lambda: None) -> Any:
-    """Makes the device ready as a run does, `limit` done to the framework before, and returns it."""
+def _start(recipe: Recipe) -> Any:
+    """Makes the device ready as a run does, and returns it."""
     BACKEND.require_possible(recipe.distribution, recipe.training)
     import_keras(recipe)
     set_process_wide(recipe)
-    limit()
     return BACKEND.resolve(recipe.distribution, recipe.training)
 
 
@@ -109,29 +106,6 @@ def begin(*, device: str, recipe: str, optimizer: str) -> dict[str, Any]:
     small = first_steps.load_small(recipe, optimizer, **{"distribution.devices": [device]})
     resolved = _start(small)
     return first_steps.begin(small) | {"devices": list(resolved.placement.devices)}
-
-
-def product(*, device: str, size: int) -> dict[str, Any]:
-    """Returns how far a product of random matrices is from the true one, with TF32 off as tfbench sets it, and on."""
-    _start(_load(device))
-    from keras import ops
-
-    first, second = (np.random.default_rng(seed).normal(size=(size, size)).astype(np.float32) for seed in (1, 2))
-    truth = first.astype(np.float64) @ second.astype(np.float64)
-    found: dict[str, Any] = {"capability": _read_capability() if device.startswith("gpu") else None}
-    for name, dtype, is_on in (
-        ("TF32 off", "float32", False),
-        ("TF32 on", "float32", True),
-        ("float16", "float16", False),
-        ("bfloat16", "bfloat16", False),
-    ):
-        if name != "TF32 off":
-            _use_tf32(device, is_on)
-        result = ops.matmul(*(ops.cast(ops.convert_to_tensor(one), dtype) for one in (first, second)))
-        found["devices"] = _devices_of(result)
-        error = ops.convert_to_numpy(result).astype(np.float64) - truth
-        found[name] = float(np.linalg.norm(error) / np.linalg.norm(truth))
-    return found
 
 
 class _Step:
@@ -261,53 +235,6 @@ def peaks(*, device: str, precisions: list[str]) -> dict[str, Any]:
         found["peak"][precision] = check.flops_per_second
         found["sizes"][precision] = list(check.sizes)
     return found
-
-
-def occupy(*, device: str) -> dict[str, Any]:
-    """Takes 2 GiB of a GPU, and returns what every GPU lost meanwhile, and the address that a run records."""
-    before = _read_used()
-    resolved = _start(_load(device))
-    from keras import ops
-
-    array = ops.zeros([2**29])
-    BACKEND.synchronize()
-    taken = {address: used - before[address] for address, used in _read_used().items()}
-    del array
-    return {"taken": taken, "recorded": list(gpus.find_addresses(_list_visible_names(resolved)))}
-
-
-def _read_used() -> dict[str, int]:
-    """Returns the bytes in use of every GPU, by its address, as NVML tells them."""
-    import pynvml
-
-    pynvml.nvmlInit()
-    handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
-    found = {
-        gpus.read_address(pynvml.nvmlDeviceGetPciInfo(handle).busId): int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-        for handle in handles
-    }
-    pynvml.nvmlShutdown()
-    return found
-
-
-def _list_visible_names(resolved: Any) -> list[str]:
-    if BACKEND.name == "tensorflow":
-        import tensorflow as tf
-
-        return [one.name for one in tf.config.get_visible_devices("GPU")]
-    return list(resolved.gpu_names)
-
-
-def _read_capability() -> list[int]:
-    """Returns the compute capability of the GPU that this process calls 0."""
-    import pynvml
-
-    pynvml.nvmlInit()
-    (address,) = gpus.find_addresses(["GPU:0"])
-    handle = pynvml.nvmlDeviceGetHandleByPciBusId(address.encode())
-    capability = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    pynvml.nvmlShutdown()
-    return list(capability)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ _TRACED = Profile(
     operations=(
         ProfiledOperation(name="dense/MatMul", kind="MatMul", occurrences=1.0, seconds=0.004, own_seconds=0.003),
     ),
-    host_waits=(ProfiledOperation(name="MemcpyD2H", kind="", occurrences=1.0, seconds=1e-5, own_seconds=1e-5),),
     num_traced_steps=5,
     traced_step_seconds=0.01,
 )
@@ -47,9 +46,8 @@ def write_profile_journal(store: Store, result: RunResult) -> Path:
         journal.append("profile_bandwidth", **plain_fields(bandwidth=profile.bandwidth))
     if profile.operations:
         operations = [to_plain(one) for one in profile.operations]
-        waits = [to_plain(one) for one in profile.host_waits or ()]
         traced = {"num_steps": profile.num_traced_steps, "step_seconds": profile.traced_step_seconds}
-        journal.append("profile_operations", operations=operations, host_waits=waits, **traced)
+        journal.append("profile_operations", operations=operations, **traced)
     if result.exit:
         journal.append("finished", time=result.ended_at)
         journal.append("exit", status=result.exit.status, reason=result.exit.reason, time=result.ended_at)

@@ -28,7 +28,6 @@ from tfbench.records.sweep import (
     list_settings,
     resolve_recipe,
 )
-from tfbench.schema import to_plain
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log
 
@@ -120,7 +119,6 @@ def on_machine(brief: RunBrief, hostname: str, **environment: Any) -> RunBrief:
     return dataclasses.replace(
         brief,
         run_id=f"{brief.run_id}-{hostname}-{brief.tags.get('tfbench.setup', brief.setup)}",
-        environment=to_plain(described),
         settings=brief.settings | own | {"dataset.train_samples": 60_000},
         cost=brief.cost or {"currency": "USD"},
     )

@@ -9,7 +9,8 @@ Loading a backend must not import its framework: a run is rejected, and GPUs are
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.one_device import Placed
 from tfbench.backends.peak import Kernels
 from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls, Trace
-from tfbench.datasets.sources.splits import Splits
+from tfbench.errors import MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.devices import Framework
 from tfbench.machine.environment import describe_environment
@@ -38,6 +39,7 @@ class Backend(ArrayFeeding, Kernels):
     """A framework."""
 
     name: BackendName  # what it is, and what it runs on
+    gpu_feed: Feed = "direct"  # how batches get to one GPU
 
     def list_gpus(self) -> tuple[str, ...]:
         """Returns what hardware the GPUs are that this process sees, by the framework's numbering."""
@@ -117,11 +119,7 @@ class Backend(ArrayFeeding, Kernels):
         Raises:
             DeviceError: A device is absent, or the batch does not divide among the replicas.
         """
-        return one_device.resolve(config, training, gpu_names=self.list_gpus(), feed=self.feed_of)
-
-    def feed_of(self, kind: str) -> Feed:
-        """Returns how batches get to a device of a kind, "cpu" or "gpu"."""
-        return "direct"
+        return one_device.resolve(config, training, gpu_names=self.list_gpus(), gpu_feed=self.gpu_feed)
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
         """Spreads a model, just compiled in the scope, over several devices, where its strategy does not by itself.
@@ -160,12 +158,28 @@ class Backend(ArrayFeeding, Kernels):
         """Returns the figures of every worker, in their order; each of them has to ask at the same time."""
         return [list(figures)]
 
-    def lost_workers_named(self) -> AbstractContextManager[None]:
-        """Returns a context that turns the framework's error about another worker into a MeasurementError.
+    @contextlib.contextmanager
+    def lost_workers_named(self) -> Iterator[None]:
+        """Turns the framework's error about another worker into one that says so.
 
         Entered before the framework is imported.
+
+        Raises:
+            MeasurementError: A worker was lost.
         """
-        return contextlib.nullcontext()
+        try:
+            yield
+        except Exception as error:
+            if not (told := self.explain_loss(error)):
+                raise
+            raise MeasurementError(
+                f"another worker ended, answers no more, or has something else to do: {told}. What it says of itself "
+                "is in its own journal."
+            ) from error
+
+    def explain_loss(self, error: Exception) -> str:
+        """Returns what an error says of a worker that ended, or answers no more; "" for an error of another kind."""
+        return ""
 
     def leave(self) -> None:
         """Waits for all workers to be done, so that none ends while another still needs it."""
@@ -199,37 +213,9 @@ class Backend(ArrayFeeding, Kernels):
         """
         return None
 
-    def build_resident_training(
-        self,
-        model: Any,
-        splits: Splits,
-        training: TrainingConfig,
-        placed: Placed,
-        *,
-        steps_per_epoch: int,
-        first_step: int,
-    ) -> Any:
-        """Copies the training samples to the device, and gives a model a training function that takes them there.
-
-        The order of the samples is that of `build_training_dataset`. An epoch's last execution does the steps that are
-        left of it.
-
-        Args:
-            model: Compiled, of one replica.
-            splits: The data.
-            training: Batch size, seed, steps of an execution, compiler.
-            placed: Where the model is.
-            steps_per_epoch: After which an epoch ends.
-            first_step: Steps already done, whole epochs of them.
-
-        Returns:
-            What `fit` is given in place of batches.
-
-        Raises:
-            DatasetError: As of `resident_samples.require_in_memory`.
-            DeviceError: They do not fit on the device.
-        """
-        raise NotImplementedError
+    # TensorFlow's alone, of `tensorflow.resident`: recipes are rejected that ask it of others.
+    require_resident: Callable[..., None]
+    build_resident_training: Callable[..., Any]
 
     # What training changes, for checkpoints and for the state that recurrent layers carry from batch to batch.
 
@@ -307,6 +293,16 @@ class Backend(ArrayFeeding, Kernels):
 
     def mark_steps(self, call: Call) -> Call:
         """Returns a call that is marked as a step in a trace, however many steps it does."""
+        numbers = itertools.count()
+
+        def marked() -> None:
+            with self.step_mark(next(numbers)):
+                call()
+
+        return marked
+
+    def step_mark(self, number: int) -> AbstractContextManager[Any]:
+        """Returns a context in which a step is traced."""
         raise NotImplementedError
 
     def part_of(self, name: str) -> tuple[int, str]:

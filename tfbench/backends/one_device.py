@@ -3,13 +3,14 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.environment import cpu_model
+from tfbench.recipe.backend_support import title_of
 from tfbench.recipe.devices import Device, parse_devices, require_fitting, require_strategy
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Feed, Placement
@@ -76,12 +77,50 @@ def _require_there(asked: Iterable[Device], text: str | None) -> None:
     raise DeviceError(f"{', '.join(absent)}: not found. {', as '.join(told)}. `tfbench devices` says what is there.")
 
 
+def list_visible(config: DistributionConfig, num_gpus: int) -> tuple[Device, ...]:
+    """Returns which of the machine's GPUs a framework sees, once `hide_others` was called."""
+    asked = parse_devices(config)
+    is_named = bool(asked) and asked[0].kind == "gpu" and asked[0].index >= 0
+    return (asked if is_named else tuple(Device("gpu", index) for index in range(num_gpus)))[:num_gpus]
+
+
+def choose_devices(
+    config: DistributionConfig, training: TrainingConfig, gpus: tuple[Device, ...], *, takes_all: bool
+) -> tuple[Device, ...]:
+    """Returns the devices asked for; where none is named all GPUs, or the first, or without any the processor.
+
+    Args:
+        config: Strategy and devices.
+        training: Names the backend.
+        gpus: That it sees.
+        takes_all: Whether the strategy takes several devices, so all GPUs unless told otherwise.
+
+    Raises:
+        DeviceError: A device is absent, or they are more than the strategy takes.
+    """
+    asked = parse_devices(config)
+    if not asked:
+        return (gpus if takes_all else gpus[:1]) or (Device("cpu", 0),)
+    wanted = gpus if asked == (Device("gpu", -1),) else asked
+    if asked[0].kind == "cpu":
+        return asked
+    absent = [str(device) for device in wanted if device not in gpus]
+    if absent or not wanted:
+        there = ", ".join(["cpu:0", *map(str, gpus)])
+        raise DeviceError(
+            f"{', '.join(absent) or 'gpu'}: not found. {title_of(training.backend)} sees: {there}. "
+            "`tfbench devices` says why a GPU that is in the machine is not seen."
+        )
+    if len(wanted) > 1 and not takes_all:
+        raise DeviceError(
+            f"devices: 'gpu' means every GPU, here {', '.join(map(str, wanted))}, and strategy {config.strategy} takes "
+            "one. Name it, for example gpu:0."
+        )
+    return wanted
+
+
 def resolve(
-    config: DistributionConfig,
-    training: TrainingConfig,
-    *,
-    gpu_names: tuple[str, ...],
-    feed: Callable[[str], Feed],
+    config: DistributionConfig, training: TrainingConfig, *, gpu_names: tuple[str, ...], gpu_feed: Feed
 ) -> Placed:
     """Resolves the device asked for, or the first GPU, else the processor, where none is named.
 
@@ -89,23 +128,12 @@ def resolve(
         config: Strategy and device.
         training: Batch size.
         gpu_names: What hardware the GPUs are that it sees, by its numbering, once `hide_others` was called.
-        feed: From the kind of device to how batches get to it.
+        gpu_feed: How batches get to a GPU.
 
     Raises:
         DeviceError: The device is absent.
     """
-    asked = parse_devices(config)
-    device = asked[0] if asked else Device("gpu" if gpu_names else "cpu", 0)
-    if device.kind == "gpu" and not gpu_names:
-        name = device if device.index >= 0 else "gpu"
-        raise DeviceError(f"{name}: not found. `tfbench devices` says what is there.")
-    if device.index < 0:
-        if len(gpu_names) > 1:
-            raise DeviceError(
-                f"devices: 'gpu' means every GPU, here {len(gpu_names)}, and backend {training.backend} takes one. "
-                "Name it, for example gpu:0."
-            )
-        device = Device("gpu", 0)
+    (device,) = choose_devices(config, training, list_visible(config, len(gpu_names)), takes_all=False)
     require_fitting((device,), config, training)
     placement = Placement(
         strategy=config.strategy,
@@ -115,7 +143,7 @@ def resolve(
         per_replica_batch_size=training.global_batch_size,
         cross_device_ops=None,
         hardware=(gpu_names[0] if device.kind == "gpu" else cpu_model(),),
-        feed="resident" if training.data_on_device else feed(device.kind),
+        feed=gpu_feed if device.kind == "gpu" else "direct",
     )
     return Placed(placement, (f"{device.kind}:0",))
 

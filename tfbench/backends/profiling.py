@@ -4,9 +4,12 @@ import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from tfbench import backends
 from tfbench.backends.array_feeding import Batch, ahead
 from tfbench.datasets.sources.splits import list_arrays, map_arrays
-from tfbench.records.profile import ProfiledLayer, ProfiledOperation
+from tfbench.records.profile import ProfiledOperation
 
 Call = Callable[[], None]
 
@@ -15,27 +18,22 @@ _PS = 1e-12
 _POOL_BATCHES, _POOL_BYTES = 32, 64 * 2**20  # at hand, so that a step learns from more than one batch
 
 
-def count_at_hand(batch_bytes: int) -> int:
-    """Returns how many batches of a size are at hand for a profile."""
-    return max(2, min(_POOL_BATCHES, _POOL_BYTES // batch_bytes))
-
-
 class ProfiledBatches:
     """Some batches of a recipe's data, at hand on the device of the run, over and over.
 
     Args:
-        dataset: The recipe's own endless stream of batches, as NumPy makes them.
+        dataset: The recipe's own endless stream of batches.
         put: Brings an array of a batch to the device of the run.
         iterate: From a stream of batches to the iterator that `fit` makes of it.
     """
 
-    def __init__(
-        self, dataset: Generator[Batch, None, None], *, put: Callable[[Any], Any], iterate: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, dataset: Any, *, put: Callable[[Any], Any], iterate: Callable[[Any], Any]) -> None:
         self._dataset, self._iterate = dataset, iterate
-        first = next(dataset)
-        num = count_at_hand(sum(array.nbytes for array in list_arrays(first)))
-        self.on_host: Sequence[Batch] = [first, *itertools.islice(dataset, num - 1)]
+        stream = iter(dataset)
+        first = next(stream)
+        num_bytes = sum(np.asarray(array).nbytes for array in list_arrays(first))
+        num = max(2, min(_POOL_BATCHES, _POOL_BYTES // num_bytes))
+        self.on_host: Sequence[Batch] = [first, *itertools.islice(stream, num - 1)]
         self._on_device = [map_arrays(put, batch) for batch in self.on_host]
 
     def cycle(self) -> Iterator[Any]:
@@ -57,32 +55,32 @@ class ProfiledBatches:
 
     def draw_call(self) -> Call:
         """Returns what waits for the input pipeline's next batch."""
+        stream = iter(self._dataset)
 
         def call() -> None:
-            next(self._dataset)
+            next(stream)
 
         return call
-
-    def copy_call(self) -> Call | None:
-        """Returns what copies a batch from the host to the device, and waits for it; None: no step does that."""
-        return None  # Keras's iterators bring a batch to the device, so that taking one is all that a step does
 
 
 class StepCalls:
     """A compiled model's step and what it is made of, as functions without arguments.
 
     Each waits until the device has done it; Keras's own does so if it is asked to.
+
+    Args:
+        model: With the variables that training makes as it begins.
+        batches: Of the recipe's data.
     """
 
-    def __init__(self, model: Any, batches: Any) -> None:
+    def __init__(self, model: Any, batches: ProfiledBatches) -> None:
         from tfbench.models.structure.graph import walk
 
         self.model, self.batches, self.calls = model, batches, list(walk(model))
-
-    @property
-    def why_not_apart(self) -> str:
-        """Why its layers cannot be told apart; "": they can."""
-        raise NotImplementedError
+        model.make_train_function()
+        backend = backends.current()
+        self.variables = backend.training_variables(model)
+        self._kept = [backend.to_numpy(variable) for variable in self.variables]
 
     def build(self, upto: str) -> Callable[..., Any]:
         """Returns a function of inputs and targets, compiled as Keras's is: the step up to a phase.
@@ -134,13 +132,9 @@ class StepCalls:
 
     def restore(self) -> None:
         """Gives all variables the values of the beginning, those of metrics included."""
-        raise NotImplementedError
-
-    def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
-        """Returns the layers; none where they cannot be told apart."""
-        from tfbench.models.structure.flops import describe_calls
-
-        return [] if self.why_not_apart else describe_calls(self.calls, self.model.trainable_variables, batch_size)
+        for variable, value in zip(self.variables, self._kept, strict=True):
+            variable.assign(value)
+        self.model.reset_metrics()
 
 
 def _repeat(batches: Sequence[Batch]) -> Generator[Batch, None, None]:
@@ -162,12 +156,11 @@ class Trace(NamedTuple):
     """What a trace tells.
 
     `others` were at work without a name of an operation: the framework's executor on the host, kernels and copies of no
-    operation on a GPU. `waits`: copies from a GPU to the host, and calls of the host that wait for a GPU.
+    operation on a GPU.
     """
 
     operations: list[TracedOperation]
     others: list[TracedOperation]
-    waits: list[TracedOperation]
     on_device: bool  # operations are those of a GPU
 
     @property

@@ -22,34 +22,27 @@ from tfbench.cli._settings import read_settings
 from tfbench.errors import ExitCode, Notice, TfbenchError
 from tfbench.wording import shorten, shorten_lines
 
-# Each command, and the module that defines it, which is imported once the command is called.
-_MODULES = {
-    "check": "check",
-    "compare": "compare",
-    "crossover": "sweep",
-    "devices": "devices",
-    "diff": "runs",
-    "export": "runs",
-    "import": "runs",
-    "init": "recipes",
-    "list": "recipes",
-    "profile": "profile",
-    "recover": "runs",
-    "report": "report",
-    "run": "run",
-    "runs": "runs",
-    "scale": "scale",
-    "schema": "recipes",
-    "show": "show",
-    "sweep": "sweep",
-    "ui": "ui",
-    "validate": "recipes",
+# Each module, which is imported once one of its commands is called.
+_COMMANDS = {
+    "check": ("check",),
+    "compare": ("compare",),
+    "devices": ("devices",),
+    "profile": ("profile",),
+    "recipes": ("init", "list", "schema", "validate"),
+    "report": ("report",),
+    "run": ("run",),
+    "runs": ("diff", "export", "import", "recover", "runs"),
+    "scale": ("scale",),
+    "show": ("show",),
+    "sweep": ("crossover", "sweep"),
+    "ui": ("ui",),
 }
+_MODULES = {command: module for module, commands in _COMMANDS.items() for command in commands}
 
 
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_MODULES)
+        return sorted(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _MODULES:
@@ -104,15 +97,11 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _notices_shown() -> Iterator[None]:
-    """Shows on stderr, each in a line, what a command's own code warns of with a `Notice`."""
+    """Shows on stderr, each in a line, what a command's own code, or a library, warns of."""
 
-    def show(message: Warning | str, category: type[Warning], *where: Any, **also: Any) -> None:
-        if issubclass(category, Notice):
-            click.echo(f"Warning: {message}", err=True)
-        else:
-            show_other(message, category, *where, **also)
+    def show(message: Warning | str, *where: Any, **also: Any) -> None:
+        click.echo(f"Warning: {message}", err=True)
 
-    show_other = warnings.showwarning
     with warnings.catch_warnings():
         warnings.simplefilter("always", Notice)
         warnings.showwarning = cast(Any, show)

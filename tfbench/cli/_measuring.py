@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from tfbench.cli._options import measuring_options
-from tfbench.cli._store import make_tracker
+from tfbench.cli._store import tracker_options
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
@@ -34,13 +34,7 @@ _KEYS = {
     "seconds": "measurement.seconds",
     "checkpoint_every": "output.checkpoint_every_epochs",
     "save_model": "output.saves_model",
-    "price_per_hour": "cost.price_per_hour",
 }
-
-
-def typed_words() -> tuple[str, ...]:
-    """Returns the command as it was typed, without passwords."""
-    return tuple(map(without_secrets, sys.argv[1:]))
 
 
 class Measuring(NamedTuple):
@@ -77,41 +71,24 @@ class Measuring(NamedTuple):
         """The same, as the plan of a sweep has them."""
         return {"run_timeout_seconds": self.limits.timeout_seconds, "memory_limit_bytes": self.limits.memory_bytes}
 
-    def read_values(self, direct: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns recipe keys and values: of `--set`, and of options that stand for a key, which win over it."""
-        given = {**direct, "backend": self.backend, "data": self.data}
-        return self.overrides | {_KEYS[name]: _read(value) for name, value in given.items() if value is not None}
-
     def make_request(
-        self,
-        recipe: str,
-        direct: Mapping[str, Any] | None = None,
-        *,
-        name: str | None = None,
-        steady_seconds: float | None = None,
+        self, recipe: str | None, direct: Mapping[str, Any] | None = None, *, resume: str | None = None, **options: Any
     ) -> "RunRequest":
-        """Builds the request for a run of a recipe.
+        """Builds the request for a run of a recipe, or for one that goes on with an earlier run.
 
         Args:
             recipe: Its name or path.
             direct: Options that stand for a key, None where they were not given.
-            name: Of the run; None: made from the recipe.
-            steady_seconds: Length of the run after its warm-up unless something else limits it; None: all epochs.
-
-        Raises:
-            TfbenchError: There is no such recipe, or it cannot be run as it stands.
+            resume: The earlier run.
+            options: As of `api.make_request`.
         """
-        from tfbench.runs.requests import load_request
+        from tfbench import api
 
-        request = load_request(
-            recipe,
-            values=self.read_values(direct or {}),
-            name=name,
-            data_dir=self.data_dir,
-            allows_code=self.allows_code,
-            steady_seconds=steady_seconds,
-        )
-        return dataclasses.replace(request, argv=typed_words())
+        given = {**(direct or {}), "backend": self.backend, "data": self.data}
+        values = {_KEYS[name]: _read(value) for name, value in given.items() if value is not None}
+        options |= {"values": self.overrides | values, "data_dir": self.data_dir, "allows_code": self.allows_code}
+        request = api.make_request(self.store, recipe, resume, **options)
+        return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 
     def open_maker(self, before: "TrackingState | None" = None) -> "RunMaker":
         """Returns what makes runs, kept and tracked where it was told.
@@ -119,13 +96,10 @@ class Measuring(NamedTuple):
         Args:
             before: Where what is to go on, a run or a sweep, was tracked; it holds unless the command says otherwise.
         """
-        from tfbench.runs.run_maker import RunMaker, choose_place
+        from tfbench import api
 
-        store, named = self.store, self.tracking_uri
-        state = choose_place(store, tracking_uri=named, experiment=self.experiment, before=before)
-        if self.no_mlflow:
-            return RunMaker(store, state, None)
-        return RunMaker(store, state, make_tracker(state.tracking_uri, state.experiment, store, named))
+        track, options = not self.no_mlflow, tracker_options()
+        return api.open_maker(self.store, track, self.tracking_uri, self.experiment, before, **options)
 
 
 class ShownRuns:
@@ -170,17 +144,6 @@ class ShownRuns:
         from tfbench.report.run.console import RunConsole
 
         return RunConsole(quiet_stdout=self.as_json, detail=self.detail, server=self.maker.server)
-
-
-def show_run(run: "Run", console: "RunConsole") -> None:
-    """Shows a run that is over as one that is made is shown."""
-    from tfbench.tracking.run_files import list_files
-
-    console.ready(run.result)
-    for epoch in run.result.epochs:
-        console.epoch(epoch)
-    files = [str(path) for path in list_files(run.journal)]
-    console.finish(run.result, run.summary, run.tracked, str(run.journal), files)
 
 
 def measures(command: F) -> F:

@@ -27,45 +27,38 @@ _HEADINGS = {
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names}
 
 
-class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on only
-    """A positive number, with a unit or without.
+def count(least: int, most: int | None = None) -> click.IntRange:
+    """Returns the type of a whole number, which help calls N."""
+    kind = click.IntRange(least, most)
+    kind.name = "n"
+    return kind
 
-    Args:
-        name: Of what is measured, for the help text.
-        units: What each unit is worth.
-        examples: For the message on what is none.
-        most: What it can be.
-        allows_zero: Whether it can be 0.
-    """
 
-    def __init__(
-        self, name: str, units: dict[str, float], examples: str, most: float, *, allows_zero: bool = False
-    ) -> None:
-        self.name = name
-        self._units = units
-        self._examples = examples
-        self._most = most
-        self._allows_zero = allows_zero
+def _quantity(
+    name: str, units: dict[str, float], examples: str, most: float, *, allows_zero: bool = False
+) -> Callable[[Any], float]:
+    """Returns what reads a positive number, with a unit or without: "90", "10m", "4GiB", "2%"; help calls it `name`."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Reads "90", "10m", "4GiB", "2%"."""
+    def read(value: Any) -> float:
         text = str(value).strip()
-        unit = next((unit for unit in self._units if text.endswith(unit)), "")
+        unit = next((unit for unit in units if text.endswith(unit)), "")
         number = math.nan
         with contextlib.suppress(ValueError):
-            number = float(text.removesuffix(unit)) * self._units.get(unit, 1)
-        if not (0 < number <= self._most or (self._allows_zero and number == 0)):
-            least = "0 or more" if self._allows_zero else "more than 0"
-            what = f"must be {least} and at most {self._most:g}, such as {self._examples}"
-            self.fail(f"{what}. Received: {text}", param, ctx)
+            number = float(text.removesuffix(unit)) * units.get(unit, 1)
+        if not (0 < number <= most or (allows_zero and number == 0)):
+            least = "0 or more" if allows_zero else "more than 0"
+            raise click.BadParameter(f"must be {least} and at most {most:g}, such as {examples}. Received: {text}")
         return number
+
+    read.__name__ = name
+    return read
 
 
 FILE = click.Path(path_type=Path)
-DURATION = Quantity("time", {"s": 1, "m": 60, "h": 3600}, "90s, 10m or 1.5h; a bare number is seconds", 1e9)
-MEMORY = Quantity("size", {"MiB": 2**20, "GiB": 2**30}, "512MiB or 4GiB; a bare number is bytes", 2**60)
-SHARE = Quantity("share", {"%": 0.01}, "2% or 0.02", 0.99)
-SHARE_OR_ZERO = Quantity("share", {"%": 0.01}, "2% or 0.02", 0.99, allows_zero=True)
+read_duration = _quantity("time", {"s": 1, "m": 60, "h": 3600}, "90s, 10m or 1.5h; a bare number is seconds", 1e9)
+read_size = _quantity("size", {"MiB": 2**20, "GiB": 2**30}, "512MiB or 4GiB; a bare number is bytes", 2**60)
+read_share = _quantity("share", {"%": 0.01}, "2% or 0.02", 0.99)
+read_share_or_zero = _quantity("share", {"%": 0.01}, "2% or 0.02", 0.99, allows_zero=True)
 
 
 class GroupedCommand(click.Command):
@@ -94,23 +87,24 @@ def stack(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
+def _read_list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
+
+
 global_batch_size_option = click.option(
     "--global-batch-size", "--batch-size", metavar="N", type=float, help="Samples per step, over all replicas."
 )
+_STRATEGY = (
+    "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: cut weights. "
+    "hybrid: cut batches and weights."
+)
 setup_option = stack(
-    click.option(
-        "--strategy",
-        type=click.Choice(STRATEGIES),
-        help="default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: cut "
-        "weights. hybrid: cut batches and weights.",
-    ),
-    click.option(
-        "--devices",
-        metavar="LIST",
-        callback=lambda context, option, text: text and [part.strip() for part in text.split(",")],
-        help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU.",
-    ),
+    click.option("--strategy", type=click.Choice(STRATEGIES), help=_STRATEGY),
+    click.option("--devices", metavar="LIST", type=_read_list, help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU."),
     global_batch_size_option,
+)
+allow_unequal_option = click.option(
+    "--allow-unequal", "allows_unequal", is_flag=True, help="Compare what differs in what must be equal."
 )
 
 
@@ -138,51 +132,23 @@ set_option = click.option(
     callback=_read_overrides,
     help="Set any key of the recipe, such as model.hidden_units=[4000,4000]. Repeatable.",
 )
-allow_code_option = click.option(
-    "--allow-code", "allows_code", is_flag=True, help="Allow your own functions that the recipe names."
-)
-store_option = click.option(
-    "--store",
-    metavar="DIR",
-    type=FILE,
-    default=Path("mlruns"),
-    callback=_open_store,
-    help="Folder of journals and artifacts.",
-)
+_CODE = "Allow your own functions that the recipe names."
+allow_code_option = click.option("--allow-code", "allows_code", is_flag=True, help=_CODE)
+_STORE: dict[str, Any] = {"metavar": "DIR", "type": FILE, "default": Path("mlruns"), "callback": _open_store}
+store_option = click.option("--store", **_STORE, help="Folder of journals and artifacts.")
 _URI: dict[str, Any] = {"metavar": "URI", "envvar": "MLFLOW_TRACKING_URI", "show_envvar": True}
 tracking_uri_option = click.option("--tracking-uri", **_URI, help="Send runs to this MLflow server.")
-asked_uri_option = click.option(
-    "--tracking-uri", **_URI, help="Contact this MLflow server for the runs that are tracked there."
-)
-format_option = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="json: one document.",
-)
+asked_uri_option = click.option("--tracking-uri", **_URI, help="Contact this MLflow server for runs tracked there.")
+_FORMATS = click.Choice(["text", "json"])
+format_option = click.option("--format", "output_format", type=_FORMATS, default="text", help="json: one document.")
 measuring_options = stack(
     click.option("--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]"),
-    click.option(
-        "--data", type=click.Choice(["real", "synthetic"]), help="synthetic: made from the seed, of the same shapes."
-    ),
+    click.option("--data", type=click.Choice(["real", "synthetic"]), help="synthetic: made from the seed, as large."),
     click.option("--data-dir", type=FILE, envvar="TFBENCH_DATA_DIR", show_envvar=True, help="Folder of prepared data."),
     set_option,
     allow_code_option,
-    click.option(
-        "--run-timeout",
-        "run_timeout_seconds",
-        metavar="TIME",
-        type=DURATION,
-        help="End a run that takes longer, such as 5m.",
-    ),
-    click.option(
-        "--memory-limit",
-        "memory_limit_bytes",
-        metavar="SIZE",
-        type=MEMORY,
-        help="End a run that takes more memory, such as 4GiB.",
-    ),
+    click.option("--run-timeout", "run_timeout_seconds", type=read_duration, help="End a run after TIME, such as 5m."),
+    click.option("--memory-limit", "memory_limit_bytes", type=read_size, help="End a run above SIZE, such as 4GiB."),
     store_option,
     tracking_uri_option,
     click.option("--experiment", metavar="NAME", help="MLflow experiment. [default: tfbench]"),
@@ -199,24 +165,14 @@ def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
         fewest: Repeats that make sense.
     """
     return stack(
-        click.option(
-            "--repeats",
-            "num_rounds",
-            metavar="N",
-            type=click.IntRange(fewest, 1000),
-            default=3,
-            help="Rounds, of one run each.",
-        ),
+        click.option("--repeats", "num_rounds", type=count(fewest, 1000), default=3, help="Rounds, of one run each."),
         click.option("--seconds", metavar="S", type=float, default=seconds, help="Steady time per run."),
-        click.option(
-            "--time-budget",
-            "time_budget_seconds",
-            metavar="TIME",
-            type=DURATION,
-            help="Begin no run that would end later.",
-        ),
+        click.option("--time-budget", "time_budget_seconds", type=read_duration, help="Begin no run that ends later."),
         click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and stop."),
     )
+
+
+_REFINE = "Add up to N values to one --vary where the faster setup changes."
 
 
 def setup_options(*, refine: int = 0) -> Callable[[F], F]:
@@ -238,16 +194,8 @@ def setup_options(*, refine: int = 0) -> Callable[[F], F]:
             help='Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100". '
             "Repeatable; the first is the baseline. [default: the recipe's, else CPU, one GPU, all GPUs]",
         ),
-        click.option(
-            "--refine",
-            metavar="N",
-            type=click.IntRange(1 if refine else 0, 1000),
-            default=refine,
-            help="Add up to N values to one --vary where the faster setup changes.",
-        ),
-        click.option(
-            "--step", metavar="N", type=click.IntRange(1), help="Only multiples of N in a range, as of the replicas."
-        ),
+        click.option("--refine", type=count(1 if refine else 0, 1000), default=refine, help=_REFINE),
+        click.option("--step", type=count(1), help="Only multiples of N in a range, as of the replicas."),
     )
 
 

@@ -1,10 +1,9 @@
 """What commands print, and what they write where a user wants it."""
 
-import contextlib
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -15,12 +14,9 @@ from tfbench.records.whole_files import is_stream, write_output
 from tfbench.wording import clean, one_line, without_secrets
 
 if TYPE_CHECKING:
-    from rich.status import Status
-
     from tfbench.report.table import Section
 
 _STDOUT = ("-", "/dev/stdout")
-_spinners: list["Status"] = []
 
 
 class CleanStream:
@@ -64,10 +60,8 @@ def clean_streams() -> None:
 
 
 def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
-    """Prints lines, each of which stays one whatever is in it; on stderr with `err`, where they end a spinner."""
+    """Prints lines, each of which stays one whatever is in it."""
     for line in lines:
-        if err and _spinners:
-            _spinners[-1].stop()
         click.echo(one_line(line), err=err)
 
 
@@ -76,20 +70,10 @@ def echo_drawn(text: str) -> None:
     click.echo(text, nl=False, file=getattr(sys.stdout, "uncleaned", sys.stdout), color=True)
 
 
-@contextlib.contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """Shows on a terminal what is done, where nothing else is shown; elsewhere it does nothing."""
-    if not (sys.stderr and sys.stderr.isatty()):
-        yield
-        return
-    from tfbench.report.run.console import open_console, shown
-
-    with open_console(stderr=True).status(shown(text), refresh_per_second=4) as spinner:
-        _spinners.append(spinner)
-        try:
-            yield
-        finally:
-            _spinners.remove(spinner)
+def tell_waiting(text: str) -> None:
+    """Says on a terminal what takes a while, where nothing else is shown; elsewhere it does nothing."""
+    if sys.stderr and sys.stderr.isatty():
+        echo_lines([f"{text} ..."], err=True)
 
 
 def terminal_width() -> int:

@@ -46,22 +46,13 @@ def read_machines() -> "dict[str, MachineSettings]":
 
 def _read() -> "UserSettings | None":
     path = settings_file()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        if not os.path.lexists(path):  # nor is there one below a home that is none, or that may not be entered
-            return None
-        raise RecipeError(f"{path}: cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path}: is not UTF-8 text.") from error
-    from tfbench.recipe.toml_text import parse_toml
+    if not os.path.lexists(path):  # nor is there one below a home that is none, or that may not be entered
+        return None
+    from tfbench.recipe.toml_text import read_toml
     from tfbench.records.settings import UserSettings
-    from tfbench.schema import find_problems
+    from tfbench.schema import build
 
     try:
-        found, problems = find_problems(UserSettings, parse_toml(text), "settings")
+        return build(UserSettings, read_toml(path), "")
     except RecipeError as error:
         raise RecipeError(f"{path}: {error}") from error
-    if found is None:
-        raise RecipeError("\n".join(f"{path}: {problem.removeprefix('settings.')}" for problem in problems))
-    return found

@@ -1,10 +1,13 @@
 """What the commands that work on the store share."""
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._options import read_duration
 from tfbench.cli._output import echo_lines
+from tfbench.errors import TrackingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,9 +17,7 @@ if TYPE_CHECKING:
 
 
 def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "Tracker":
-    """Returns a tracker of an MLflow experiment, which says on stderr when a server keeps it waiting.
-
-    TFBENCH_SERVER_TIMEOUT is for how long a server may.
+    """Returns a tracker of an MLflow experiment.
 
     Args:
         tracking_uri: Its address, which may stand in the store.
@@ -25,29 +26,27 @@ def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str 
         named: An address that the user gave for this call.
 
     Raises:
-        TrackingError: The address can be none, or is neither the store's own nor one that the user has named; or the
-            variable holds no time.
+        TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
     """
-    import os
-
-    from tfbench.cli._options import DURATION
-    from tfbench.errors import TrackingError
     from tfbench.runs.run_maker import open_tracker
     from tfbench.store.store import TrackingState
 
+    state = TrackingState(tracking_uri=tracking_uri, experiment=experiment)
+    return open_tracker(state, store, named, **tracker_options())
+
+
+def tracker_options() -> dict[str, Any]:
+    """Returns for how long a server may keep a command waiting, and what says on stderr that it does.
+
+    Raises:
+        TrackingError: TFBENCH_SERVER_TIMEOUT holds no time.
+    """
     given = os.environ.get("TFBENCH_SERVER_TIMEOUT")
     try:
-        patience = DURATION.convert(given, None, None) if given else None
+        patience = read_duration(given) if given else None
     except click.BadParameter as error:
         raise TrackingError(f"TFBENCH_SERVER_TIMEOUT: {error.message}") from error
-    state = TrackingState(tracking_uri=tracking_uri, experiment=experiment)
-    return open_tracker(
-        state,
-        store,
-        named,
-        patience_seconds=patience,
-        tell=lambda text: echo_lines([text], err=True),
-    )
+    return {"patience_seconds": patience, "tell": lambda text: echo_lines([text], err=True)}
 
 
 def describe_unreadable(unreadable: "Mapping[str, str]") -> str:
@@ -60,7 +59,5 @@ def describe_unreadable(unreadable: "Mapping[str, str]") -> str:
 
 def end_with_unreadable(unreadable: "Mapping[str, str]") -> None:
     """Ends a command that is done with exit code 2 if runs had to be left out since they could not be read."""
-    from tfbench.errors import TrackingError
-
     if unreadable:
         raise TrackingError(describe_unreadable(unreadable))

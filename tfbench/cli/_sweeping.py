@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width, text_width, waiting
+from tfbench.cli._output import echo_json, echo_lines, exit_code, tell_waiting, terminal_width, text_width
 from tfbench.cli._settings import read_machines
 from tfbench.cli._store import describe_unreadable
+from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tfbench.cli._measuring import Measuring
-    from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
     from tfbench.records.sweep import SweepPlan
     from tfbench.runs.run_maker import RunMaker
@@ -56,7 +56,7 @@ def make_sweep(
     dry_run: bool = False,
     ray: str | None = None,
     is_crossover: bool = False,
-) -> "ExitCode":
+) -> ExitCode:
     """Shows a plan, makes the runs that are missing, and shows what came of all of them; returns the exit code.
 
     Args:
@@ -66,9 +66,6 @@ def make_sweep(
         ray: Address of the Ray cluster that makes the runs; None: this machine.
         is_crossover: Whether the document is of where one setup overtakes the other.
     """
-    from tfbench.errors import ExitCode
-    from tfbench.records.sweep import estimate_seconds
-    from tfbench.report.formats import format_time
     from tfbench.report.run.series_console import SweepConsole
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_standing
@@ -88,8 +85,7 @@ def make_sweep(
         made = sweep.make_sweep(planned, maker, console)
     end = made.end
     if not end.results and not end.was_interrupted and not ray and not measuring.as_json:
-        needed = format_time(estimate_seconds(plan, 1), 3)
-        click.echo(f"Nothing was measured: a run takes about {needed}. Give a longer --time-budget.", err=True)
+        click.echo("Nothing was measured: no run fits into --time-budget. Give more time.", err=True)
         return ExitCode.RUN_FAILED
     if made.view_problem:
         click.echo(f"Warning: the sweep has no view of its own in MLflow: {made.view_problem}", err=True)
@@ -125,8 +121,8 @@ def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring:
     end = ray_engine.make_sweep(planned, address, store, maker.state, lambda text: echo_lines([text], err=True))
     if maker.tracker is not None:
         of = [result.run_id for result in end.results.values() if result.run_id]
-        with waiting("bringing the runs into MLflow"):
-            runs = recover(store, lambda at, name: make_tracker(at, name, store, uri), of=of)
+        tell_waiting("bringing the runs into MLflow")
+        runs = recover(store, lambda at, name: make_tracker(at, name, store, uri), of=of)
         if failed := [run for run in runs if run.status == "failed"]:
             said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
             echo_lines([f"Warning: {said} `{bring_it_there(store.root, uri)}` tries again."], err=True)
@@ -139,13 +135,12 @@ def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
 
     store, is_tracked = maker.store, maker.tracker is not None
     in_mlflow = store.command("ui", "--sweep", sweep_id) if is_tracked else bring_it_there(store.root, maker.server)
-    commands = [*(store.command(name, "--sweep", sweep_id) for name in ("compare", "report")), in_mlflow]
     # Before the commands: zsh takes what stands behind a "#" for words of the command where it is typed.
-    purposes = ("this table again", "as one HTML file", "in MLflow" if is_tracked else "into MLflow")
-    size = max(map(len, purposes))
     return [
         f"To look at sweep {sweep_id}:",
-        *(f"  {purpose:{size}}  {command}" for purpose, command in zip(purposes, commands, strict=True)),
+        f"  this table again  {store.command('compare', '--sweep', sweep_id)}",
+        f"  as one HTML file  {store.command('report', '--sweep', sweep_id)}",
+        f"  {'in MLflow' if is_tracked else 'into MLflow':16}  {in_mlflow}",
     ]
 
 
@@ -156,7 +151,6 @@ def _show_swept(
     import dataclasses
 
     from tfbench.analysis.comparison.crossover import find_crossover
-    from tfbench.analysis.comparison.verdict import find_verdict
     from tfbench.report.comparison.sweep import crossover_document, crossover_lines, result_lines, taste_lines
     from tfbench.sweeps.comparison import ComparedRuns
 
@@ -173,12 +167,13 @@ def _show_swept(
     if taste := taste_lines(plan, text_width()):
         lines += ["", *taste]
     if end.num_left:
-        why = "interrupted" if end.was_interrupted else end.why_left
+        unmade = "no machine has made them" if where else "the time budget is used up"
+        why = "interrupted" if end.was_interrupted else unmade
         lines += ["", f"{end.num_left} of {end.num_planned} runs were not made: {why}."]
         lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}"]
     echo_lines([*lines, "", *look_again_lines(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
-        made = dataclasses.replace(made, comparison=comparison, verdict=find_verdict(comparison))
+        made = dataclasses.replace(made, comparison=comparison)
         document = made.document()
         if crossover and is_crossover:
             is_complete = not end.num_left and not end.was_interrupted

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import FILE, SHARE_OR_ZERO, GroupedCommand, require_absent, setup_option
+from tfbench.cli._options import (
+    FILE,
+    GroupedCommand,
+    allow_unequal_option,
+    count,
+    read_share_or_zero,
+    require_absent,
+    setup_option,
+)
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.errors import ExitCode
 
@@ -18,27 +26,22 @@ _SECONDS = 5.0
 
 @click.command("check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
 @click.argument("recipe")
-@click.option(
-    "--baseline",
-    metavar="FILE|RUN",
-    multiple=True,
-    help="Compare with a file of --save, or a run and its repeats.",
-)
+@click.option("--baseline", metavar="FILE|RUN", help="Compare with a file of --save, or runs.")
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
-@click.option("--fail-above", metavar="SHARE", type=SHARE_OR_ZERO, default="5%", help="Fail if slower by more.")
-@click.option("--repeats", metavar="N", type=click.IntRange(2, 10_000), default=5, help="Runs.")
-@click.option("--allow-unequal", is_flag=True, help="Compare although something differs that must be equal.")
+@click.option("--fail-above", type=read_share_or_zero, default="5%", help="Fail if slower by more.")
+@click.option("--repeats", type=count(2, 10_000), default=5, help="Runs.")
+@allow_unequal_option
 @click.option("--seconds", metavar="S", type=float, help="Steady time per run. [default: 5, or as the recipe]")
 @click.option("--steps", metavar="N", type=float, help="Steady steps per run.")
 @setup_option
 @measures
 def check_command(
     recipe: str,
-    baseline: tuple[str, ...],
+    baseline: str | None,
     save: Path | None,
     fail_above: float,
     repeats: int,
-    allow_unequal: bool,
+    allows_unequal: bool,
     measuring: Measuring,
     **direct: Any,
 ) -> ExitCode:
@@ -63,34 +66,24 @@ def check_command(
     from tfbench.report.table import text
     from tfbench.runs import baseline as baselines
 
-    if len(baseline) > 1:  # click would take the last without a word
-        raise click.UsageError("--baseline: name one file or run.")
-    if bool(baseline) == bool(save):
-        raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
     request = measuring.make_request(recipe, direct, steady_seconds=_SECONDS)
-    if save:
-        require_absent("--save compares nothing", "allow_unequal", "fail_above")
+    if save and not baseline:
+        require_absent("--save compares nothing", "allows_unequal", "fail_above")
         baselines.require_place(save)
         sample, made = baselines.make_baseline(request, repeats, ShownRuns(measuring).make_brief)
         baselines.write_baseline(save, sample)
-        lines = baseline_lines(sample, save)
-        _echo(lines, {"file": str(save), "baseline": sample}, made, measuring)
+        _echo(baseline_lines(sample, save), {"file": str(save), "baseline": sample}, made, measuring)
         return ExitCode.DONE
-    found = baselines.read_baseline(measuring.store, *baseline)
-    done, made = baselines.check(
-        request,
-        found,
-        repeats,
-        ShownRuns(measuring).make_brief,
-        fail_above=fail_above,
-        allows_unequal=allow_unequal,
-    )
+    if save or not baseline:
+        raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
+    found = baselines.read_baseline(measuring.store, baseline)
+    make = ShownRuns(measuring).make_brief
+    done, made = baselines.check(request, found, repeats, make, fail_above=fail_above, allows_unequal=allows_unequal)
     num_failed = made.series.num_failed
     runs = [run.result for run in made.series.outcomes if run.result.status == "FINISHED"]
     warnings = merge_warnings([find_speed_warnings(run) for run in runs])
     lines = text(check_sections(done, found.source, num_failed, warnings), text_width())
-    document = check_document(done, found.source, num_failed)
-    _echo(lines, document, made, measuring)
+    _echo(lines, check_document(done, found.source, num_failed), made, measuring)
     if done.judgement == "regression":
         return ExitCode.REGRESSION
     return exit_code(has_failed=num_failed > 0, was_interrupted=False)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._options import stack, store_option
+from tfbench.cli._options import allow_unequal_option, stack, store_option
 from tfbench.cli._output import echo_json, echo_lines, terminal_width
 from tfbench.cli._settings import read_machines
 from tfbench.cli._store import end_with_unreadable
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tfbench.api import ComparedRuns
     from tfbench.store.store import Store
 
+_FORMATS = click.Choice(["text", "markdown", "csv", "json"])
 # As `api.compare` names them.
 selection_options = stack(
     click.argument("runs", nargs=-1, metavar="[RUN]..."),
@@ -20,12 +21,7 @@ selection_options = stack(
     click.option("--all", "takes_all", is_flag=True, help="All runs of the store."),
     click.option("--recipe", metavar="NAME", help="With --all: only runs of this recipe."),
     click.option("--baseline", metavar="SETUP", help='Compare with this setup, such as "default cpu:0".'),
-    click.option(
-        "--allow-unequal",
-        "allows_unequal",
-        is_flag=True,
-        help="Compare setups although they differ in what must be equal.",
-    ),
+    allow_unequal_option,
     store_option,
 )
 
@@ -53,13 +49,7 @@ def read_comparison(
 
 @click.command("compare", short_help="Compare stored runs, with a verdict.")
 @selection_options
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "markdown", "csv", "json"]),
-    default="text",
-    help="Text for people, a table to paste, one line a setup and setting, or one JSON document.",
-)
+@click.option("--format", "output_format", type=_FORMATS, default="text", help="csv: one line a setup and setting.")
 def compare_command(store: "Store", output_format: str, **selection: Any) -> None:
     """Set runs side by side, with the verdict: which setup is faster, by how much, and how sure that is.
 
@@ -67,8 +57,7 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
     size and batch size a row. RUN is an id that `tfbench runs` prints, of a run, of repeats or of a sweep, its
     beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals; a speed-up is
     compared round by round where the runs took turns, as those of a sweep do. Setups that differ in what must be
-    equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. --all of a store
-    with several recipes makes a table a recipe; CSV and JSON hold all of them in one. Of runs of several
+    equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. Of runs of several
     machines it shows what each costs, by the prices of [machines.NAME] in config.toml.
 
     \b
@@ -78,35 +67,19 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
     tfbench compare 3f2a 91bc 07de
     tfbench compare --all --recipe mnist_mlp --format csv > runs.csv
     """
-    compared, baseline = read_comparison(store, **selection), selection["baseline"]
-    recipes = compared.comparison.recipes
-    # What varies in one recipe is not set in another; runs that a user named are meant to stand side by side.
-    if not selection["takes_all"] or len(recipes) < 2 or output_format in ("json", "csv"):
-        show_compared(compared, output_format)
-        return
-    for recipe in recipes:
-        own = selection | {"recipe": recipe, "baseline": None}
-        found = read_comparison(store, **own)
-        if baseline in found.comparison.setups:
-            found = read_comparison(store, **own | {"baseline": baseline})
-        click.echo(f"# {recipe}\n" if output_format == "markdown" else f"{recipe}\n")
-        _echo(found, output_format)
-        click.echo()
-    end_with_unreadable(compared.comparison.unreadable)
+    show_compared(read_comparison(store, **selection), output_format, takes_all=selection["takes_all"])
 
 
-def show_compared(compared: "ComparedRuns", output_format: str) -> None:
+def show_compared(compared: "ComparedRuns", output_format: str, *, takes_all: bool = False) -> None:
     """Shows runs side by side, in one of the formats of `compare`."""
-    _echo(compared, output_format)
-    end_with_unreadable(compared.comparison.unreadable)
-
-
-def _echo(compared: "ComparedRuns", output_format: str) -> None:
     from tfbench.report.comparison.comparison import comparison_records, comparison_sections
     from tfbench.report.comparison.sweep import result_lines
     from tfbench.report.table import markdown
 
     comparison = compared.comparison
+    # What varies in one recipe is not set in another; runs that a user named are meant to stand side by side.
+    if takes_all and len(comparison.recipes) > 1 and output_format in ("text", "markdown"):
+        raise click.UsageError(f"--recipe NAME: choose one of {', '.join(comparison.recipes)}; csv and json hold all.")
     if output_format == "json":
         echo_json(compared.document())
     elif output_format == "csv":
@@ -115,3 +88,4 @@ def _echo(compared: "ComparedRuns", output_format: str) -> None:
         echo_lines(markdown(comparison_sections(comparison, compared.verdict)))
     else:
         echo_lines(result_lines(comparison, terminal_width())[1:])
+    end_with_unreadable(comparison.unreadable)

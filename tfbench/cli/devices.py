@@ -1,20 +1,18 @@
 """`tfbench devices`: what a run can be placed on."""
 
-import functools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_json, echo_sections, waiting
+from tfbench.cli._output import echo_json, echo_sections, tell_waiting
 from tfbench.errors import DeviceError, ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.api import Run
     from tfbench.machine.devices import Framework
     from tfbench.records.energy import EnergySources
     from tfbench.records.machine import Gpu
@@ -56,8 +54,8 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
     from tfbench.machine import devices
     from tfbench.machine.energy import find_energy_sources
 
-    with waiting("asking what is installed for devices"):
-        installed = devices.ask_all()
+    tell_waiting("asking what is installed for devices")
+    installed = devices.ask_all()
     usable = [one for one in installed if not one.problem]
     if installed and not usable:
         raise DeviceError("\n".join(map(devices.describe_silence, installed)))
@@ -69,79 +67,66 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
         echo_sections([_describe(gpus, installed, energy)])
         for problem in problems:
             click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
-    first = usable[0] if usable else devices.Framework(name="tensorflow")
-    seen = [f"gpu:{index}" for index in range(len(first.gpus))]
-    wanted = [functools.partial(_check, device, first.name) for device in ("cpu:0", *seen)] if check else []
-    if wanted and first.name != "torch":
-        wanted.append(functools.partial(_check_as_one, seen if len(seen) > 1 else ["cpu:0", "cpu:1"], first.name))
     checks = []
-    for make_check in wanted:
-        checks.append(make_check())
+    for found in _check_all(usable[0] if usable else devices.Framework(name="tensorflow")) if check else ():
+        checks.append(found)
         if output_format == "text":
             click.echo()
-            echo_sections([_describe_check(checks[-1])])
+            echo_sections([_describe_check(found)])
     if output_format == "json":
         from tfbench.report.document import to_plain
 
-        found = {"logical_cores": os.cpu_count(), "gpus": gpus, "backends": installed, "energy": energy}
-        beside = {"problem": "\n".join(problems) or None, **({"checks": checks} if check else {})}
-        echo_json(to_plain(facts) | found | beside)
+        document = to_plain(facts) | {"logical_cores": os.cpu_count(), "gpus": gpus, "backends": installed}
+        document |= {"energy": energy, "problem": "\n".join(problems) or None}
+        echo_json(document | ({"checks": checks} if check else {}))
     return ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE
 
 
-def _train(devices: str, backend: str, values: Mapping[str, Any], strategy: str = "default") -> "Run":
-    """Trains a small network, which keeps nothing.
+def _check_all(framework: "Framework") -> Iterator[Check]:
+    seen = [f"gpu:{index}" for index in range(len(framework.gpus))]
+    for device in ("cpu:0", *seen):
+        yield _check(device, framework.name)
+    if framework.name != "torch":
+        yield _check_as_one(seen if len(seen) > 1 else ["cpu:0", "cpu:1"], framework.name)
 
-    Raises:
-        TfbenchError: It cannot be trained.
-    """
+
+def _train(devices: str, backend: str, values: Mapping[str, Any]) -> tuple[Check, float]:
+    """Trains a small network, which keeps nothing; returns what came of it, and the loss that it ended with."""
     import tempfile
 
     from tfbench import api
+    from tfbench.analysis.run.warnings import find_requested_warnings
+    from tfbench.errors import TfbenchError
 
-    overrides = {"measurement.checks": False, "training.backend": backend, "distribution.strategy": strategy} | dict(
-        values
-    )
-    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, waiting(f"training on {devices}"):
-        return api.run(
-            "mnist_hidden100_mlp", overrides=overrides, devices=devices, synthetic=True, store=folder, track=False
-        )
+    overrides = {"measurement.checks": False, "training.backend": backend} | dict(values)
+    options: dict[str, Any] = {"overrides": overrides, "devices": devices, "synthetic": True, "track": False}
+    tell_waiting(f"training on {devices}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
+            run = api.run("mnist_hidden100_mlp", store=folder, **options)
+    except TfbenchError as error:
+        return Check(devices, None, (), str(error)), math.nan
+    asked_for = find_requested_warnings(run.result)
+    warnings = tuple(warning for warning in run.summary.warnings if warning not in asked_for)
+    problem = "" if run.is_finished else run.reason or run.status
+    loss = run.result.epochs[-1].loss if run.result.epochs else None
+    return Check(devices, run.samples_per_second, warnings, problem), math.nan if loss is None else loss
+
+
+def _check(device: str, backend: str) -> Check:
+    values = {"measurement.seconds": CHECK_SECONDS, "distribution.strategy": "default"}
+    return _train(device, backend, values)[0]
 
 
 def _check_as_one(devices: Sequence[str], backend: str) -> Check:
     """Trains on several devices and on the first of them, and compares what they learned."""
-    from tfbench.errors import TfbenchError
-
-    together = ",".join(devices)
-    batch = SHARED_SAMPLES * len(devices)
-    limits: dict[str, Any] = {"training.global_batch_size": batch, "measurement.steps": SHARED_STEPS}
-    try:
-        alone, several = _train(devices[0], backend, limits), _train(together, backend, limits, "mirrored")
-    except TfbenchError as error:
-        return Check(together, None, (), str(error))
-    for run in (alone, several):
-        if run.status != "FINISHED":
-            return Check(together, None, (), run.reason or run.status)
-    expected, found = (run.result.epochs[-1].loss or math.nan for run in (alone, several))
-    problem = ""
-    if not abs(found - expected) <= LARGEST_DIFFERENCE * abs(expected):
+    values = {"training.global_batch_size": SHARED_SAMPLES * len(devices), "measurement.steps": SHARED_STEPS}
+    alone, expected = _train(devices[0], backend, values | {"distribution.strategy": "default"})
+    several, found = _train(",".join(devices), backend, values | {"distribution.strategy": "mirrored"})
+    problem = alone.problem or several.problem
+    if not problem and not abs(found - expected) <= LARGEST_DIFFERENCE * abs(expected):
         problem = f"they do not train as one device does: the loss is {found:.6g}, that of {devices[0]} {expected:.6g}."
-    return Check(together, several.metrics.get("samples_per_second"), (), problem)
-
-
-def _check(device: str, backend: str) -> Check:
-    from tfbench.analysis.run.warnings import find_requested_warnings
-    from tfbench.errors import TfbenchError
-
-    limits: dict[str, Any] = {"measurement.seconds": CHECK_SECONDS}
-    try:
-        run = _train(device, backend, limits)
-    except TfbenchError as error:
-        return Check(device, None, (), str(error))
-    asked_for = find_requested_warnings(run.result)
-    warnings = tuple(warning for warning in run.summary.warnings if warning not in asked_for)
-    problem = "" if run.status == "FINISHED" else run.reason or run.status
-    return Check(device, run.metrics.get("samples_per_second"), warnings, problem)
+    return several._replace(warnings=(), problem=problem)
 
 
 def _describe_check(check: Check) -> "Section":

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from tfbench.cli._measuring import Measuring, ShownRuns, measures
-from tfbench.cli._options import DURATION, GroupedCommand, setup_option
+from tfbench.cli._options import GroupedCommand, read_duration, setup_option
 from tfbench.cli._output import echo_json, exit_code
+from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
-    from tfbench.runs.run import Run
     from tfbench.runs.series import SeriesRun
 
 _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON document
@@ -21,12 +20,16 @@ _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON docu
 @click.command("profile", cls=GroupedCommand, short_help="Find where the time of a training step goes.")
 @click.argument("recipe")
 @click.option(
-    "--seconds", metavar="S", type=DURATION, default="20", help="Begin no more rounds after; at least three are made."
+    "--seconds",
+    metavar="S",
+    type=read_duration,
+    default="20",
+    help="Begin no rounds after; at least three are made.",
 )
 @click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
 @setup_option
 @measures
-def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any) -> "ExitCode":
+def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any) -> ExitCode:
     """Find where the time of a step of RECIPE goes.
 
     A step is one update of the weights, from one batch. Input, dispatch, forward, backward and update are timed as
@@ -54,15 +57,10 @@ def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measur
     runs = ShownRuns(measuring)
 
     def next_profile(done: "Sequence[SeriesRun]") -> "tuple[RunRequest, str] | None":
-        if len(done) == len(asked):
-            return None
-        profile = asked[len(done)]
-        return profile_request(request, profile), ""  # made now: its time is that of its beginning
+        left = asked[len(done) :]
+        return (profile_request(request, left[0]), "") if left else None  # made now: its time is that of its beginning
 
-    def execute(one: "RunRequest", label: str) -> "Run":
-        return runs.make(one)
-
-    series = make_runs(next_profile, execute)
+    series = make_runs(next_profile, lambda one, label: runs.make(one))
     for run, profile in zip(series.runs, asked, strict=False):
         if run.rejection:
             click.echo(f"Error: no {_NAMES[profile.kind]}: {run.rejection}", err=True)

@@ -57,34 +57,24 @@ def _list_contents() -> dict[str, list[dict[str, Any]]]:
 
 def _read_title(path: Path) -> str:
     """Reads the title alone: a recipe with a mistake in it must not keep the others from being listed."""
-    from tfbench.recipe.toml_text import parse_toml
+    from tfbench.recipe.toml_text import read_toml
 
     try:
-        return shorten(str(parse_toml(path.read_text(encoding="utf-8"))["recipe"]["title"]))
-    except (RecipeError, OSError, ValueError, KeyError, TypeError):
+        return shorten(str(read_toml(path)["recipe"]["title"]))
+    except (RecipeError, KeyError, TypeError):
         return f"(not valid: tfbench validate {path})"
 
 
 @click.command("init", short_help="Create a recipe file.")
 @click.argument("file", type=FILE)
-@click.option(
-    "--model",
-    metavar="NAME",
-    default="mlp",
-    help="A model of `tfbench list`, a .keras file, or a function of your own, my_package.nets:build_model.",
-)
-@click.option(
-    "--dataset",
-    metavar="NAME",
-    default="mnist",
-    help="A data set of `tfbench list`, or a function of your own, my_package.data:load_splits.",
-)
+@click.option("--model", metavar="NAME", default="mlp", help="One of `tfbench list`, a .keras file, or a function.")
+@click.option("--dataset", metavar="NAME", default="mnist", help="One of `tfbench list`, or a function of your own.")
 def init_command(file: Path, model: str, dataset: str) -> None:
     """Write a recipe of your own to begin with, its keys below what they mean.
 
-    What you must choose is set; what you may choose stands as a comment, with its default. The recipe is checked as
-    `tfbench validate` does. Whether network and data fit each other, `tfbench show` finds out, and with data of your
-    own the first run. FILE - is stdout.
+    What you must choose is set; what you may choose stands as a comment, with its default. Functions of your own are
+    named as my_package.nets:build_model. The recipe is checked as `tfbench validate` does. Whether network and data fit
+    each other, `tfbench show` finds out, and with data of your own the first run. FILE - is stdout.
 
     \b
     tfbench init mine.toml

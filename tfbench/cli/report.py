@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._options import FILE
-from tfbench.cli._output import echo_lines, is_stdout, require_free, waiting, write_to
+from tfbench.cli._output import echo_lines, is_stdout, require_free, tell_waiting, write_to
 from tfbench.cli._store import end_with_unreadable
 from tfbench.cli.compare import read_comparison, selection_options
 
@@ -20,14 +20,7 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 
 @click.command("report", short_help="Write a comparison as one HTML file.")
 @selection_options
-@click.option(
-    "-o",
-    "--output",
-    type=FILE,
-    default=Path(DEFAULT_OUTPUT),
-    metavar="FILE",
-    help="- is stdout. An older report is overwritten, no other file.",
-)
+@click.option("-o", "--output", type=FILE, default=Path(DEFAULT_OUTPUT), metavar="FILE", help="- is stdout.")
 @click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write PNG files, too.")
 def report_command(
     output: Path,
@@ -37,9 +30,9 @@ def report_command(
 ) -> None:
     """Write a comparison of runs as one HTML file that needs nothing beside it.
 
-    RUN is an id, its beginning, a run's name, or @last. The report holds the verdict, the table with its intervals,
-    plots, published figures, warnings, where the time went, the environment, failures, and how to make the runs again;
-    of runs of several machines also what each costs.
+    An older report is overwritten, no other file. RUN is an id, its beginning, a run's name, or @last. The report holds
+    the verdict, the table with its intervals, plots, published figures, warnings, where the time went, the environment,
+    failures, and how to make the runs again; of runs of several machines also what each costs.
 
     \b
     tfbench report --sweep @last
@@ -48,7 +41,6 @@ def report_command(
     """
     import time
 
-    from tfbench.errors import OutputError
     from tfbench.report.figures import write_plots
     from tfbench.report.html_report import render_report
     from tfbench.sweeps.report_contents import gather_contents
@@ -58,16 +50,13 @@ def report_command(
         require_free(output)
     compared = read_comparison(store, **selection)
     comparison = compared.comparison
-    with waiting("drawing the report"):
-        contents = gather_contents(store, comparison, compared.plan, created=time.time())
-        data, quiet = render_report(contents).encode(), is_stdout(output)
+    tell_waiting("drawing the report")
+    contents = gather_contents(store, comparison, compared.plan, created=time.time())
+    data, quiet = render_report(contents).encode(), is_stdout(output)
     write_to(output, data)
     echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
     if plots:
-        try:
-            written = write_plots(contents.plots, plots)
-        except OSError as error:
-            raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
+        written = write_plots(contents.plots, plots)
         echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
     end_with_unreadable(contents.comparison.unreadable)
 

@@ -7,44 +7,35 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._measuring import Measuring, ShownRuns, measures, show_run, typed_words
-from tfbench.cli._options import SHARE, WORKER_PARAMETERS, GroupedCommand, require_absent, setup_option, stack
+from tfbench.cli._measuring import Measuring, ShownRuns, measures
+from tfbench.cli._options import (
+    WORKER_PARAMETERS,
+    GroupedCommand,
+    count,
+    read_share,
+    require_absent,
+    setup_option,
+    stack,
+)
 from tfbench.cli._output import echo_json, echo_lines, exit_code
+from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
     from tfbench.runs.run import Run
     from tfbench.runs.series import RepeatPlan
 
-_REPEATS = click.IntRange(1, 10_000)
-_COUNT = click.IntRange(1, 4096)
-
+_of_machines = functools.partial(click.option, show_envvar=True)
 _worker_options = stack(
-    click.option("--workers", metavar="N", type=_COUNT, help="Start N workers on this machine."),
-    click.option(
+    click.option("--workers", type=count(1, 4096), help="Start N workers on this machine."),
+    _of_machines(
         "--coordinator",
         metavar="HOST:PORT",
         envvar="TFBENCH_COORDINATOR",
-        show_envvar=True,
-        help="On several machines: where worker 0 is; on TensorFlow each one, separated by commas.",
+        help="Where worker 0 is; on TensorFlow each one, separated by commas.",
     ),
-    click.option(
-        "--num-workers",
-        metavar="N",
-        type=_COUNT,
-        envvar="TFBENCH_NUM_WORKERS",
-        show_envvar=True,
-        help="On several machines: how many there are. Slurm, MPI and TF_CONFIG say it themselves.",
-    ),
-    click.option(
-        "--worker-index",
-        metavar="I",
-        type=click.IntRange(0, 4095),
-        envvar="TFBENCH_WORKER_INDEX",
-        show_envvar=True,
-        help="On several machines: which one this is, from 0.",
-    ),
+    _of_machines("--num-workers", type=count(1, 4096), envvar="TFBENCH_NUM_WORKERS", help="Workers on all machines."),
+    _of_machines("--worker-index", type=count(0, 4095), envvar="TFBENCH_WORKER_INDEX", help="Of this one, from 0."),
 )
 
 
@@ -59,22 +50,9 @@ _worker_options = stack(
 @click.option("--seed", metavar="N", type=float, help="Of weights, data order and synthetic data.")
 @click.option("--checkpoint-every", metavar="N", type=float, help="Keep a checkpoint to resume from every N epochs.")
 @click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
-@click.option(
-    "--price-per-hour",
-    metavar="PRICE",
-    type=float,
-    envvar="TFBENCH_PRICE_PER_HOUR",
-    show_envvar=True,
-    help="Show what the run costs. Currency: [cost] in the recipe.",
-)
 @click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
-@click.option("--repeats", metavar="N", type=_REPEATS, help="Make N runs, and show a 95 % interval over them.")
-@click.option(
-    "--until-precise",
-    metavar="SHARE",
-    type=SHARE,
-    help="Repeat until the speed is known to within SHARE, such as 2%; at most --repeats times, else 20.",
-)
+@click.option("--repeats", type=count(1, 10_000), help="Make N runs, and show a 95 % interval over them.")
+@click.option("--until-precise", type=read_share, help="Repeat until the speed is known to within SHARE.")
 @click.option("--vary-seed", is_flag=True, help="Give each repeat a seed of its own: the recipe's, plus 1, ...")
 @click.option("-q", "--quiet", is_flag=True, help="Show its result in one line; with --format json only warnings.")
 @click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
@@ -90,11 +68,15 @@ def run_command(
     quiet: bool,
     measuring: Measuring,
     **direct: Any,
-) -> "ExitCode":
+) -> ExitCode:
     """Train and measure RECIPE: a recipe's name (see `tfbench list`), the path of a TOML file, or a Keras network.
 
     The model is trained in a process of its own, and every epoch is kept in a journal and in MLflow. With --repeats,
-    the same is done in several processes one after another, and the mean is shown with a 95 % interval over them.
+    the same is done in several processes one after another, and the mean is shown with a 95 % interval over them; with
+    --until-precise, until the half-width of the interval of the speed is below SHARE, at most --repeats times.
+
+    On several machines, run the same command on each: Slurm, MPI and TF_CONFIG say which worker it is, or
+    --coordinator, --num-workers and --worker-index do. TensorFlow takes the addresses of all workers, with commas.
 
     \b
     Examples:
@@ -115,19 +97,21 @@ def run_command(
       tfbench run mnist_mlp --set model.file=net.keras
       tfbench run mine.toml --allow-code
     """
+    from tfbench.api import find_earlier_place
     from tfbench.runs.fast import find_fastest
 
+    if recipe is None and not resume:
+        raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")
     if resume:
         require_absent("--resume goes on with one run as it was", "recipe", "repeats", "until_precise", "fast")
     plan = _read_repeats(repeats, until_precise, varies_seed=vary_seed)
     workers = {option: direct.pop(option) for option in WORKER_PARAMETERS}
-    request = _with_workers(_make_request(recipe, resume, direct, measuring, name=name), **workers)
+    request = _with_workers(measuring.make_request(recipe, direct, resume=resume, name=name), **workers)
     if request.worker_rank:
         require_absent("over several machines a command makes one run", "repeats", "until_precise", "fast")
         if request.worker_rank.index:
             return _make_other_worker(request, measuring)
-    before = measuring.store.read_state(request.resume.run_id) if request.resume else None
-    runs = ShownRuns(measuring, before, detail="quiet" if quiet else "short")
+    runs = ShownRuns(measuring, find_earlier_place(measuring.store, request), detail="quiet" if quiet else "short")
     if fast:
         request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
     if plan:
@@ -156,17 +140,13 @@ def _read_repeats(repeats: int | None, until_precise: float | None, *, varies_se
     return None
 
 
-def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> "ExitCode":
-    """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
+def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> ExitCode:
+    """Makes the runs, prints a line of each and what they have in common; returns the exit code."""
     from tfbench.report.run.repeats import repeats_document, repeats_section
     from tfbench.runs.series import repeat_run
 
     done = repeat_run(request, plan, runs.make_brief)
-    console = runs.open_console()
-    if done.series.outcomes and runs.detail != "quiet":
-        console.show(["The last of them", ""], style="bold")
-        show_run(done.series.outcomes[-1], runs.open_console())
-    console.show_sections([repeats_section(done.summary)])
+    runs.open_console().show_sections([repeats_section(done.summary)])
     if runs.as_json:
         document = repeats_document(done.summary) | {"runs": [run.document() for run in done.series.outcomes]}
         echo_json(document)
@@ -185,28 +165,6 @@ def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label:
         raise
 
 
-def _make_request(
-    recipe: str | None, resume: str | None, direct: dict[str, Any], measuring: Measuring, *, name: str | None
-) -> "RunRequest":
-    from tfbench.runs.requests import resumed_request
-    from tfbench.runs.run import read_predecessor
-
-    if resume:
-        previous, journal = read_predecessor(measuring.store, resume)
-        request = resumed_request(
-            previous,
-            journal,
-            overrides=measuring.read_values(direct),
-            name=name,
-            data_dir=measuring.data_dir,
-            allows_code=measuring.allows_code,
-        )
-        return dataclasses.replace(request, argv=typed_words())
-    if recipe:
-        return measuring.make_request(recipe, direct, name=name)
-    raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")
-
-
 def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     """Returns a request that says how many workers there are, and which of them is started here unless all are.
 
@@ -218,8 +176,6 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
         RecipeError: It is not said, one thing contradicts another, or there is one worker alone.
         DeviceError: The batch does not divide among the workers.
     """
-    import dataclasses
-
     from tfbench.recipe.devices import require_usable
     from tfbench.runs.ranks import find_rank
 
@@ -234,7 +190,7 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     return dataclasses.replace(request, recipe=recipe, worker_rank=rank)
 
 
-def _make_other_worker(request: "RunRequest", measuring: Measuring) -> "ExitCode":
+def _make_other_worker(request: "RunRequest", measuring: Measuring) -> ExitCode:
     """Does the part of a worker whose run another command tracks, says what came of it, and returns the exit code."""
     from tfbench.records.observer import Observer
 

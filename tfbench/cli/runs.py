@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._measuring import show_run
 from tfbench.cli._options import (
     FILE,
     asked_uri_option,
+    count,
     format_option,
     require_absent,
     store_option,
@@ -21,8 +21,8 @@ from tfbench.cli._output import (
     echo_sections,
     is_stdout,
     require_free,
+    tell_waiting,
     text_width,
-    waiting,
     write_to,
 )
 from tfbench.cli._settings import read_machines
@@ -41,7 +41,7 @@ _STATUSES = ("finished", "failed", "killed", "running", "incomplete", "unreadabl
 @click.argument("run", required=False)
 @click.option("--recipe", metavar="NAME", help="Only what is of this recipe.")
 @click.option("--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Only these.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", default=20, help="Maximum number.")
+@click.option("--limit", type=count(1), default=20, help="Maximum number.")
 @store_option
 @format_option
 def runs_command(
@@ -85,6 +85,7 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
     from tfbench.runs.run import read_stored
     from tfbench.runs.run_maker import server_of
     from tfbench.store.sweep_log import find_named
+    from tfbench.tracking.run_files import list_files
 
     try:
         found = read_stored(store, token)
@@ -98,9 +99,15 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
     if output_format == "json":
         echo_json(found.document())
         return
+    result = found.result
     server, console = server_of(store.read_state(found.run_id), store), open_console(stderr=False)
     with console.capture() as drawn:  # a console itself outlives its reader, for the sake of a run
-        show_run(found, RunConsole(quiet_stdout=False, detail="full", server=server, console=console))
+        run_console = RunConsole(quiet_stdout=False, detail="full", server=server, console=console)
+        run_console.ready(result)
+        for epoch in result.epochs:
+            run_console.epoch(epoch)
+        files = [str(path) for path in list_files(found.journal)]
+        run_console.finish(result, found.summary, found.tracked, str(found.journal), files)
     echo_drawn(drawn.get())
 
 
@@ -187,8 +194,8 @@ def import_command(files: tuple[Path, ...], tracking_uri: str | None, experiment
     from tfbench.sweeps.tasks import note_imported
 
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
-    with waiting("importing, and bringing the runs into MLflow"):
-        runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
+    tell_waiting("importing, and bringing the runs into MLflow")
+    runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
     _show_recovered(runs)
     for sweep_id in note_imported(store, [run.id for run in runs if run.status != "left"]):
         click.echo(f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it.")
@@ -221,12 +228,12 @@ def recover_command(store: "Store", everything: bool, tracking_uri: str | None, 
     from tfbench.tracking.database import require_whole
 
     try:
-        with waiting("bringing runs into MLflow"):
-            runs = recovery.recover(
-                store,
-                lambda uri, experiment: make_tracker(uri, experiment, store, tracking_uri),
-                everything=everything,
-            )
+        tell_waiting("bringing runs into MLflow")
+        runs = recovery.recover(
+            store,
+            lambda uri, experiment: make_tracker(uri, experiment, store, tracking_uri),
+            everything=everything,
+        )
     except KeyboardInterrupt as error:
         raise InterruptedRunError(
             "interrupted. What is in MLflow stays there; "

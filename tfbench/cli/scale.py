@@ -1,35 +1,22 @@
 """`tfbench scale`: what more devices give, in each mode of sharing the work, and what they cost."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tfbench.cli._measuring import Measuring, measures
-from tfbench.cli._options import GroupedCommand, global_batch_size_option, plan_options, require_absent
+from tfbench.cli._options import GroupedCommand, global_batch_size_option, plan_options
 from tfbench.cli._sweeping import make_sweep
-
-if TYPE_CHECKING:
-    from tfbench.errors import ExitCode
+from tfbench.errors import ExitCode
 
 
 @click.command("scale", cls=GroupedCommand, short_help="Find out whether more devices help.")
 @click.argument("recipe")
-@click.option(
-    "--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 1,2,4; 1 is always measured."
-)
-@click.option(
-    "--modes",
-    metavar="MODE,...",
-    default="data",
-    help="How devices share the work. data: one replica per device. workers: one process per device. model: cut "
-    "weights. hybrid: both.",
-)
-@click.option("--strong/--weak", "is_strong", default=True, help="Keep the global batch, or the batch per device.")
-@click.option(
-    "--devices", type=click.Choice(["gpu", "cpu"]), help="cpu: logical devices that share cores. [default: gpu, if any]"
-)
+@click.option("--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 2,4; always 1, too.")
+@click.option("--modes", metavar="MODE,...", default="data", help="How devices share the work.")
+@click.option("--strong/--weak", "is_strong", default=True, help="Divide the batch among devices, or give it to each.")
+@click.option("--devices", type=click.Choice(["gpu", "cpu"]), help="cpu: they share cores. [default: gpu, if any]")
 @global_batch_size_option
-@click.option("--per-replica-batch-size", metavar="N", type=int, help="With --weak. [default: the recipe's batch]")
 @plan_options(seconds=5)
 @measures
 def scale_command(
@@ -39,24 +26,24 @@ def scale_command(
     is_strong: bool,
     devices: str | None,
     global_batch_size: float | None,
-    per_replica_batch_size: int | None,
     seconds: float,
     dry_run: bool,
     measuring: Measuring,
     **planning: Any,
-) -> "ExitCode":
+) -> ExitCode:
     """Find out whether RECIPE trains faster on more devices.
 
-    One device is compared with 2, 4, ... in interleaved rounds. Unless --modes says otherwise each has a replica and a
-    part of each batch. The table has the measured speed-up, the time of a step, what devices exchange in it and the
-    share of the input; with hardware for each device also the expected speed-up, with its efficiency. It is a sweep:
-    `tfbench sweep --resume ID` makes the runs that are missing, `tfbench report --sweep ID` draws it.
+    One device is compared with 2, 4, ... in interleaved rounds. Of the modes, in "data" each has a replica and a part
+    of each batch, in "workers" a process, in "model" a part of the weights, in "hybrid" both parts. The table has the
+    measured speed-up, the time of a step, what devices exchange in it and the share of the input; with hardware for
+    each device also the expected speed-up, with its efficiency. It is a sweep: `tfbench sweep --resume ID` makes the
+    runs that are missing, `tfbench report --sweep ID` draws it.
 
     \b
     tfbench scale mnist_mlp --data synthetic --replicas 1,2
     tfbench scale cifar10_resnet152 --replicas 1,2,4 --devices gpu
     tfbench scale cifar10_resnet152 --replicas 1,2,4 \\
-        --weak --per-replica-batch-size 64
+        --weak --batch-size 64
     tfbench scale imagenet_alexnet --replicas 1,2,4 \\
         --modes data,model,hybrid --backend jax
     """
@@ -65,15 +52,8 @@ def scale_command(
     from tfbench.sweeps.plan import choose_kind, plan_scaling
     from tfbench.sweeps.sweep import new_sweep
 
-    if is_strong:
-        require_absent(
-            "the batch per device is kept by --weak; the global one is --global-batch-size", "per_replica_batch_size"
-        )
-    else:
-        require_absent("--weak keeps --per-replica-batch-size", "global_batch_size")
-    batch = per_replica_batch_size if global_batch_size is None else global_batch_size
     counts, chosen = parse_replicas(replicas), parse_modes(modes)
-    request = measuring.make_request(recipe, {"global_batch_size": batch}, steady_seconds=seconds)
+    request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
     training = request.recipe.training
     plan = plan_scaling(
         request,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._options import allow_code_option, format_option, set_option
-from tfbench.cli._output import echo_json, echo_sections, terminal_width, waiting
+from tfbench.cli._output import echo_json, echo_sections, tell_waiting, terminal_width
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
@@ -92,10 +92,10 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     }
     question = json.dumps({"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code})
     try:
-        with waiting("building the network"):
-            done = children.ask(
-                "tfbench.worker.model_table", question=question, timeout=_TIMEOUT_SECONDS, settings=settings
-            )
+        tell_waiting("building the network")
+        done = children.ask(
+            "tfbench.worker.model_table", question=question, timeout=_TIMEOUT_SECONDS, settings=settings
+        )
     except subprocess.TimeoutExpired as error:
         raise RecipeError(
             f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. `tfbench show --toml` prints the "

@@ -18,9 +18,9 @@ from tfbench.cli._options import (
 )
 from tfbench.cli._output import echo_json, exit_code, require_free
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
+from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.errors import ExitCode
     from tfbench.sweeps.sweep import Planned
 
 _QUICK_SECONDS = 0.5
@@ -64,7 +64,7 @@ def sweep_command(
     task: int | None,
     measuring: Measuring,
     **planning: Any,
-) -> "ExitCode":
+) -> ExitCode:
     """Run RECIPE over several sizes, under several strategies and devices, and compare.
 
     Is my GPU worth it? Without --setup it compares what is there: the CPU against one GPU, and against all GPUs.
@@ -150,7 +150,7 @@ def crossover_command(
     global_batch_size: int | None,
     measuring: Measuring,
     **planning: Any,
-) -> "ExitCode":
+) -> ExitCode:
     """Find the size from which on the second of two setups is faster than the first.
 
     This is `tfbench sweep` with --refine: it measures a coarse grid over KEY=LOW..HIGH (or the values of KEY=A,B,C) in
@@ -180,9 +180,8 @@ def crossover_command(
     return make_sweep(new_sweep(measuring.store, plan), measuring, dry_run=dry_run, is_crossover=True)
 
 
-def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> "ExitCode":
+def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCode:
     """Writes a plan's file, and begins the sweep's record; nothing is measured."""
-    from tfbench.errors import ExitCode
     from tfbench.sweeps.tasks import list_tasks, write_plan_file
 
     plan, store = planned.plan, measuring.store
@@ -211,7 +210,7 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> "ExitCo
     return ExitCode.DONE
 
 
-def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
+def _make_task(path: Path, number: int, measuring: Measuring) -> ExitCode:
     """Makes a task of a plan's file on this machine, with data of its own or where the plan has it."""
     from tfbench.report.run.series_console import SweepConsole
     from tfbench.sweeps import sweep

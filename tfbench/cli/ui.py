@@ -1,12 +1,11 @@
 """`tfbench ui`: look at the runs in MLflow."""
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import click
 
 from tfbench.cli._options import asked_uri_option, require_absent, store_option
-from tfbench.cli._output import echo_lines, waiting
+from tfbench.cli._output import echo_lines, tell_waiting
 from tfbench.cli._store import make_tracker
 
 if TYPE_CHECKING:
@@ -16,12 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("ui", short_help="Look at the runs in MLflow.")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="[default: the first free one from 5000 on]")
-@click.option(
-    "--host",
-    metavar="ADDRESS",
-    default="127.0.0.1",
-    help="Listen on this address; 0.0.0.0 lets other machines in, without a password.",
-)
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="0.0.0.0: let other machines in; no password.")
 @click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
 @click.option("--sweep", metavar="ID", help="Open the view of a sweep, or of @last.")
 @asked_uri_option
@@ -71,18 +65,19 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     from tfbench.wording import without_secrets
 
     plan, results = read_sweep(store, find_sweep(store, token))
-    with waiting("looking for its runs in MLflow"):
-        shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
+    tell_waiting("looking for its runs in MLflow")
+    shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:
         there = bring_it_there(store.root, elsewhere)
-        _say(f"Warning: {shown.num_missing} runs of it are not there; `{there}` brings those that are tracked nowhere.")
+        text = f"{shown.num_missing} runs of it are not there; `{there}` brings those that are tracked nowhere."
+        echo_lines([f"Warning: {text}"], err=True)
     if elsewhere and not is_server(shown.tracking_uri):
-        path = view.url("", shown.experiment_id)
         raise TrackingError(
             f"sweep {plan.sweep_id} is tracked in {uri}, not in the store's own database, and its view is written "
-            f"there. Serve it with `mlflow server --backend-store-uri {uri}`, and open {path} there."
+            f"there. Serve it with `mlflow server --backend-store-uri {uri}`, and open "
+            f"{view.url('', shown.experiment_id)} there."
         )
     return view, shown.experiment_id, elsewhere
 
@@ -93,20 +88,14 @@ def _serve(store: "Store", host: str, port: int | None, view: "View", experiment
 
     try:
         port = server.choose_port(port, host)
-        _say(f"Starting MLflow on {store.database} ...")
-        with contextlib.ExitStack() as stack:
-            with waiting("waiting for MLflow"):
-                process = stack.enter_context(server.serve(store, port, host))
+        echo_lines([f"Starting MLflow on {store.database} ..."], err=True)
+        with server.serve(store, port, host) as process:
             click.echo(view.url(f"http://{server.public_name(host)}:{port}", experiment_id))
-            _say("Ctrl-C ends it.")
+            echo_lines(["Ctrl-C ends it."], err=True)
             process.wait()  # ends by itself only if something is wrong
             raise TrackingError("MLflow's server has ended. Its database may have been moved or removed; try again.")
     except KeyboardInterrupt:
-        _say("")
-
-
-def _say(*lines: str) -> None:
-    echo_lines(lines, err=True)
+        click.echo(err=True)
 
 
 def _find_experiment(store: "Store", name: str) -> str:

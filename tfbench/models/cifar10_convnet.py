@@ -3,29 +3,24 @@
 from typing import TYPE_CHECKING, Any
 
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.schema import PositiveNumber, Width, schema
+from tfbench.schema import Width, schema
 
 if TYPE_CHECKING:
     import keras
 
 
+_DEVIATIONS = (1e-4, 0.01, 0.04, 0.04, 0.01)  # that the kernels start with, from conv1 to the dense layer
+
+
 @schema
 class Config:
-    """Filters, the size of a kernel, and how weights start."""
+    """Filters, and the size of a kernel."""
 
     filters: tuple[Width, Width, Width, Width] = (64, 64, 32, 32)
     """Filters of conv1, conv2, local3 and local4."""
     conv2_kernel: Width = 3
     """Height and width of conv2's kernel: the slides' table has 3, which its sums confirm; cuda-convnet's
     layers-conv-local-13pct.cfg has 5."""
-    initial_deviations: tuple[PositiveNumber, PositiveNumber, PositiveNumber, PositiveNumber, PositiveNumber] = (
-        1e-4,
-        0.01,
-        0.04,
-        0.04,
-        0.01,
-    )
-    """Standard deviations that the kernels of conv1, conv2, local3, local4 and the dense layer start with."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
@@ -44,7 +39,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     from tfbench.models.custom_layers.pooling import CeilMaxPooling2D
 
     conv1, conv2, local3, local4 = config.filters
-    normal = [keras.initializers.RandomNormal(stddev=deviation) for deviation in config.initial_deviations]
+    normal = [keras.initializers.RandomNormal(stddev=deviation) for deviation in _DEVIATIONS]
     as_in_all: dict[str, Any] = {"padding": "same", "activation": "relu"}
     num_classes = spec.num_classes or 1
     return keras.Sequential(
@@ -54,8 +49,8 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
             CeilMaxPooling2D(3, 2, name="pool1"),
             keras.layers.Conv2D(conv2, config.conv2_kernel, kernel_initializer=normal[1], name="conv2", **as_in_all),
             CeilMaxPooling2D(3, 2, name="pool2"),
-            LocallyConnected2D(local3, 3, kernel_initializer=normal[2], name="local3", **as_in_all),
-            LocallyConnected2D(local4, 3, kernel_initializer=normal[3], name="local4", **as_in_all),
+            LocallyConnected2D(local3, 3, "relu", normal[2], name="local3"),
+            LocallyConnected2D(local4, 3, "relu", normal[3], name="local4"),
             keras.layers.Flatten(),
             keras.layers.Dense(num_classes, kernel_initializer=normal[4], name=f"fc{num_classes}"),
         ],

@@ -1,9 +1,7 @@
 """A network of your own, saved by Keras: [model] file = "net.keras"."""
 
 import hashlib
-import json
 import warnings
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +34,7 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """Loads the network, with the weights in the file: training goes on from them.
 
-    Nothing in the file is run: layers that hold code are rejected, and Keras loads the rest in its safe mode.
+    Nothing in the file is run: Keras loads it in its safe mode, which rejects layers that hold code.
 
     Input shape: (batch, *input_shape), float32.
     Output shape: (batch, num_classes), logits or probabilities.
@@ -53,7 +51,6 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     except OSError as error:
         raise RecipeError(f"{where}: cannot be read: {error.strerror}.") from error
-    _reject_code(path, where)
     model = foreign_model.fit_to_data(_load(path, where, compiled=config.compiled), spec, where)
     foreign_model.require_precision(model, where)
     warnings.warn(
@@ -80,15 +77,3 @@ def _load(path: Path, where: str, *, compiled: bool) -> "keras.Model":
             f"{foreign_model.reason_of(error)} "
             'A network with layers of your own is built by a function: name = "module:function".'
         ) from error
-
-
-def _reject_code(path: Path, where: str) -> None:
-    """Raises RecipeError if the file is no Keras archive, or its description names a layer that holds code."""
-    from tfbench.models.structure import foreign_model
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            description = json.loads(archive.read("config.json"))
-    except (OSError, ValueError, KeyError, RecursionError, zipfile.BadZipFile) as error:
-        raise RecipeError(f'{where}: is no file as model.save("net.keras") writes it: {error}.') from error
-    foreign_model.reject_code(description, where)

@@ -86,7 +86,6 @@ def _make(name: str, layer: dict[str, Any]) -> "keras.layers.Layer":
         "registered_name": f"tfbench>{kind}" if own else None,
         "config": {"name": name, **options},
     }
-    foreign_model.reject_code(description, f"model.layer '{name}'")
     return keras.saving.deserialize_keras_object(description, safe_mode=True)
 
 

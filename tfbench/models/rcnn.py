@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.schema import Count, Flag, Fraction, Rate, Width, schema
+from tfbench.schema import Count, Flag, Fraction, Width, schema
 
 if TYPE_CHECKING:
     import keras
@@ -27,10 +27,6 @@ class Config:
     normalization: Literal["bn", "lrn", "none"] = "bn"
     """"bn" after the first convolution and each recurrent layer, "lrn" in each step of the recurrent layers as in Liang
     & Hu 2015."""
-    batch_norm_momentum: Fraction = 0.9
-    """How much of the moving mean and variance stays at each step."""
-    batch_norm_epsilon: Rate = 2e-5
-    """Added to the variance."""
     batch_statistics_always: Flag = True
     """Batch normalisation uses the statistics of the batch in validation too, so that the size of its batches
     matters."""
@@ -62,9 +58,8 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     def normalize(x: Any, name: str) -> Any:
         if config.normalization != "bn":
             return x
-        momentum, epsilon = config.batch_norm_momentum, config.batch_norm_epsilon
         kind = BatchStatisticsNormalization if config.batch_statistics_always else keras.layers.BatchNormalization
-        return kind(momentum=momentum, epsilon=epsilon, name=name)(x)
+        return kind(momentum=0.9, epsilon=2e-5, name=name)(x)
 
     def drop(x: Any, name: str) -> Any:
         return keras.layers.Dropout(config.dropout_rate, name=name)(x) if config.dropout_rate else x

@@ -6,7 +6,7 @@ import pydantic
 
 from tfbench.errors import RecipeError
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.schema import Count, Fraction, Rate, Width, schema
+from tfbench.schema import Count, Width, schema
 
 if TYPE_CHECKING:
     import keras
@@ -16,7 +16,7 @@ Blocks = Annotated[Count, pydantic.Field(le=1000)]
 
 @schema
 class Config:
-    """Blocks of the four stages, width of the first one, outputs, and batch normalisation."""
+    """Blocks of the four stages, width of the first one, and outputs."""
 
     blocks: tuple[Blocks, Blocks, Blocks, Blocks] = (3, 8, 36, 3)
     """Blocks of the four stages."""
@@ -25,10 +25,6 @@ class Config:
     predecessor's, and blocks give out four times what they have within."""
     num_outputs: Width | None = None
     """Outputs of the last layer; not set: the classes of the data set."""
-    batch_norm_momentum: Fraction = 0.9
-    """How much of the moving mean and variance stays at each step."""
-    batch_norm_epsilon: Rate = 2e-5
-    """Added to the variance."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
@@ -55,7 +51,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     inputs = keras.Input(spec.input_shape)
     # Padded by itself: Keras's "same" would put the odd row and column of a stride of 2 on one side only.
     x = keras.layers.ZeroPadding2D(3)(inputs)
-    x = _convolve(config, x, config.first_width, 7, stride=2, name="conv1")
+    x = _convolve(x, config.first_width, 7, stride=2, name="conv1")
     x = keras.layers.ReLU()(x)
     # "same" covers the whole of a map of odd size, as Chainer does.
     x = keras.layers.MaxPooling2D(2, padding="same", name="pool1")(x)
@@ -63,30 +59,28 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
         width = config.first_width * 2**stage
         for block in range(num_blocks):
             stride = 2 if stage > 0 and block == 0 else 1
-            x = _add_bottleneck(
-                config, x, width, stride=stride, projects=block == 0, name=f"res{stage + 2}_{block + 1}"
-            )
+            x = _add_bottleneck(x, width, stride=stride, projects=block == 0, name=f"res{stage + 2}_{block + 1}")
     x = keras.layers.GlobalAveragePooling2D(name="pool5")(x)
     initializer = build_initializer("lecun_normal_untruncated")
     outputs = keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="fc6")(x)
     return keras.Model(inputs, outputs, name="resnet")
 
 
-def _add_bottleneck(config: Config, x: Any, width: int, *, stride: int, projects: bool, name: str) -> Any:
+def _add_bottleneck(x: Any, width: int, *, stride: int, projects: bool, name: str) -> Any:
     """Adds 1x1 -> 3x3 -> 1x1 and the way around them, a 1x1 where size or channels change.
 
     The stride is the first 1x1's, as in He et al. 2015; later networks give it to the 3x3.
     """
     import keras
 
-    shortcut = _convolve(config, x, 4 * width, 1, stride=stride, name=f"{name}_projection") if projects else x
-    x = keras.layers.ReLU()(_convolve(config, x, width, 1, stride=stride, name=f"{name}_conv1"))
-    x = keras.layers.ReLU()(_convolve(config, x, width, 3, name=f"{name}_conv2"))
-    x = _convolve(config, x, 4 * width, 1, name=f"{name}_conv3")
+    shortcut = _convolve(x, 4 * width, 1, stride=stride, name=f"{name}_projection") if projects else x
+    x = keras.layers.ReLU()(_convolve(x, width, 1, stride=stride, name=f"{name}_conv1"))
+    x = keras.layers.ReLU()(_convolve(x, width, 3, name=f"{name}_conv2"))
+    x = _convolve(x, 4 * width, 1, name=f"{name}_conv3")
     return keras.layers.ReLU()(keras.layers.Add(name=f"{name}_add")([x, shortcut]))
 
 
-def _convolve(config: Config, x: Any, filters: int, size: int, *, stride: int = 1, name: str) -> Any:
+def _convolve(x: Any, filters: int, size: int, *, stride: int = 1, name: str) -> Any:
     """Adds a convolution without bias and the batch normalisation after it."""
     import keras
 
@@ -101,6 +95,4 @@ def _convolve(config: Config, x: Any, filters: int, size: int, *, stride: int = 
         kernel_initializer=build_initializer("he_normal_untruncated"),
         name=name,
     )(x)
-    return keras.layers.BatchNormalization(
-        momentum=config.batch_norm_momentum, epsilon=config.batch_norm_epsilon, name=f"{name}_bn"
-    )(x)
+    return keras.layers.BatchNormalization(momentum=0.9, epsilon=2e-5, name=f"{name}_bn")(x)

@@ -17,6 +17,17 @@ _NO_STATE: dict[BackendName, str] = {
     "jax": "drops the state that a step of training, or a prediction, leaves in recurrent layers",
     "torch": "changes the state of recurrent layers before their gradients are taken, which PyTorch rejects",
 }
+_LAYERS_MERGE: dict[Compiler, str] = {
+    "xla": "XLA makes one program of all layers",
+    "inductor": "torch.compile makes one program of all layers",
+    "eager": "no operation has the name of its layer",
+}
+# With which compiler layers can be told apart, and what to do to get it.
+_LAYERS_APART: dict[BackendName, tuple[Compiler | None, str]] = {
+    "tensorflow": ("graph", "--set training.compiler=graph shows them as TensorFlow's graph computes them."),
+    "jax": (None, "--backend tensorflow shows them as TensorFlow's graph computes them."),
+    "torch": ("eager", "--set training.compiler=eager shows them as PyTorch computes them one after another."),
+}
 ONE_STEP_A_CALL: tuple[BackendName, ...] = ("torch",)  # whatever is asked for
 
 
@@ -35,6 +46,14 @@ def why_untraceable(backend: BackendName, compiler: Compiler) -> str:
             "--set training.compiler=eager."
         )
     return ""
+
+
+def why_layers_merge(backend: BackendName, compiler: Compiler) -> str:
+    """Returns why the layers of a step cannot be timed apart, and what to do instead; "": they can."""
+    apart, advice = _LAYERS_APART[backend]
+    if compiler == apart:
+        return ""
+    return f'{_LAYERS_MERGE[compiler]} (compiler = "{compiler}"): none can be timed apart. {advice}'
 
 
 def find_lacking(backend: BackendName, *, carries_state: bool) -> list[str]:

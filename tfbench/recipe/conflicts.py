@@ -23,7 +23,12 @@ def find_conflicts(recipe: Recipe) -> list[str]:
     """Returns what is wrong between sections that are each right by themselves."""
     training, dataset, strategy = recipe.training, recipe.dataset, recipe.distribution.strategy
     problems = list[str]()
-    if training.data_on_device and strategy not in ("default", "one_device"):
+    if training.data_on_device and training.backend != "tensorflow":
+        problems.append(
+            "training.data_on_device: must be false on backend "
+            f"{training.backend}. Leave it out, or use backend tensorflow."
+        )
+    elif training.data_on_device and strategy not in ("default", "one_device"):
         problems.append(_NO_MIRRORED_LOOP.format(strategy))
     if registry.is_code(dataset.name):
         return problems + ([_NO_SYNTHETIC.format(shorten(dataset.name))] if dataset.data == "synthetic" else [])

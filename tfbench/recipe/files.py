@@ -14,7 +14,7 @@ from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
 from tfbench.recipe import registry
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import from_tables, origin_of, set_value
-from tfbench.recipe.toml_text import parse_toml
+from tfbench.recipe.toml_text import read_toml
 from tfbench.wording import shorten
 
 _LOADERS = ("load_data", "load_splits")
@@ -97,11 +97,7 @@ def load_recipe(
     source = path.stem if path.parent == shipped_folder() else str(path)
     is_network = _is_network(str(path))
     try:
-        tables = _network_tables(str(path)) if is_network else parse_toml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path}: is not UTF-8 text, so it is no recipe") from error
+        tables = _network_tables(str(path)) if is_network else read_toml(path)
     except RecipeError as error:
         raise RecipeError(f"{path}: {error}") from error
     overrides = overrides or {}

@@ -100,7 +100,8 @@ class TrainingConfig:
     steps_per_execution: Annotated[Count, pydantic.Field(le=100_000)] = 1
     """Steps per call of the compiled training function, as in Keras."""
     data_on_device: Flag = False
-    """Keep the training set in device memory and select batches there. Not with `mirrored` or random crops."""
+    """Keep the training set in device memory and select batches there. On `tensorflow` only, and not with `mirrored` or
+    random crops."""
     compiler: Compiler | None = None
     """"graph" (TensorFlow's own), "xla" (on `tensorflow` for one replica), "inductor" (`torch.compile`) or "eager".
     Not set: "graph" on `tensorflow`, "xla" on `jax`, "eager" on `torch`."""
@@ -156,7 +157,7 @@ class DistributionConfig:
     """`cpu`, `cpu:N`, `gpu` or `gpu:N`, of each worker. None named: every GPU for strategies over several devices, else
     the first; without GPUs the CPU."""
     num_workers: Annotated[Count, pydantic.Field(le=4096)] | None = None
-    """Processes under "multi_worker"; not set: as many as the launcher (Slurm, MPI, `TF_CONFIG`) started."""
+    """Processes under "multi_worker"; not set: as many as the launcher (Slurm, MPI, torchrun) started."""
     mesh: dict[MeshAxis, Annotated[Count, pydantic.Field(le=4096)]] = dataclasses.field(default_factory=dict)
     """Of "model" and "hybrid": number of devices along each axis, `{ data = 2, model = 2 }`. Batches are split along
     "data". Not set: all along "model" for "model", and along "data" for "hybrid", which splits weights there, too."""

@@ -134,14 +134,3 @@ def set_value(tables: dict[str, Any], key: str, value: Any) -> None:
             where = shorten(".".join(parents[: depth + 1]))
             raise RecipeError(f"--set {shorten(key)}: {where} is no table, so it has no key '{shorten(last)}'.")
     tables[last] = value
-
-
-def list_values(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns values under the dotted keys by which they are set; lists of whatever are values."""
-    found: dict[str, Any] = {}
-    for key, value in tables.items():
-        if isinstance(value, Mapping) and value and all(re.fullmatch(r"[A-Za-z_][\w-]*", name) for name in value):
-            found |= list_values(value, f"{prefix}{key}.")
-        elif value != {}:
-            found[f"{prefix}{key}"] = value
-    return found

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from tfbench.errors import RecipeError
@@ -24,6 +25,16 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise RecipeError("holds arrays or tables of too many levels") from error
     except ValueError as error:  # Python converts no more digits than some thousand
         raise RecipeError("holds an integer of more than 64 bits") from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Returns the tables that a file holds; raises as `parse_toml` does."""
+    try:
+        return parse_toml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecipeError(f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RecipeError("is not UTF-8 text") from error
 
 
 def parse_value(text: str) -> Any:
@@ -75,19 +86,3 @@ def format_inline(value: Any) -> str:
     # Strings, numbers and booleans are written alike in JSON and TOML, but for the one control character that
     # JSON leaves as it is.
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
-
-
-def describe_values(values: Mapping[str, Any]) -> list[str]:
-    """Returns the options that set values of a recipe, by dotted key, so that they are read back."""
-    texts = {key: value if is_word(value) else format_compact(value) for key, value in values.items()}
-    return [word for key, text in texts.items() for word in ("--set", f"{key}={text}")]
-
-
-def is_word(value: object) -> bool:
-    """Says whether a value is a text that needs no quotes."""
-    return isinstance(value, str) and bool(re.fullmatch(r"(?!true$|false$|inf$|nan$)[A-Za-z_][\w./:-]*", value))
-
-
-def format_compact(value: Any) -> str:
-    """Returns a value as TOML, lists without blanks."""
-    return f"[{','.join(map(format_compact, value))}]" if isinstance(value, list) else format_inline(value)

@@ -1,8 +1,7 @@
 """Types of keys that are no fixed words, of bands, and of tables whose `name` says what checks their other keys."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pydantic
 
@@ -16,39 +15,20 @@ VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")  # the distr
 Accuracy = Annotated[Number, pydantic.Field(ge=0, le=1)]
 
 
-def _key(pattern: str, wanted: str) -> Any:
-    """Returns the type of a table's keys, which are strings in TOML and JSON, and match a pattern."""
-
-    def require(text: str) -> str:
-        if not re.search(pattern, text):
-            raise ValueError(f"must be {wanted}. Received: '{shorten(text)}'.")
-        return text
-
-    return Annotated[
-        str, pydantic.AfterValidator(require), pydantic.WithJsonSchema({"type": "string", "pattern": pattern})
-    ]
+_VARIED = rf"^({'|'.join(VARIABLE_SECTIONS)})\..+$|^{THREADS}$"
+EpochKey = Annotated[str, pydantic.Field(pattern="^[1-9][0-9]{0,6}$")]
+DirectionKey = Annotated[str, pydantic.Field(pattern="^(forward|backward)/.+$")]
+VariedKey = Annotated[str, pydantic.Field(pattern=_VARIED)]
 
 
-def _require_band(value: Any) -> Any:
-    is_pair = isinstance(value, list | tuple) and len(value) == 2
-    if not is_pair or (all(isinstance(number, int | float) for number in value) and value[0] > value[1]):
-        raise ValueError(f"must be [lowest, highest]. Received: {shorten(repr(value))}.")
-    return value
+def _require_order(band: tuple[float, float]) -> tuple[float, float]:
+    if band[0] > band[1]:
+        raise ValueError(f"must be [lowest, highest]. Received: {list(band)}.")
+    return band
 
 
-if TYPE_CHECKING:
-    EpochKey = str
-    DirectionKey = str
-    VariedKey = str
-else:
-    EpochKey = _key("^[1-9][0-9]{0,6}$", "the number of an epoch, from 1 on")
-    DirectionKey = _key("^(forward|backward)/.+$", "forward/LAYER or backward/LAYER")
-    VariedKey = _key(
-        rf"^({'|'.join(VARIABLE_SECTIONS)})\..+$|^{THREADS}$",
-        f"a key of {', '.join(VARIABLE_SECTIONS)}, in quotes, or {THREADS}; for example training.global_batch_size",
-    )
-AccuracyBand = Annotated[tuple[Accuracy, Accuracy], pydantic.BeforeValidator(_require_band)]
-LossBand = Annotated[tuple[NonNegativeNumber, NonNegativeNumber], pydantic.BeforeValidator(_require_band)]
+AccuracyBand = Annotated[tuple[Accuracy, Accuracy], pydantic.AfterValidator(_require_order)]
+LossBand = Annotated[tuple[NonNegativeNumber, NonNegativeNumber], pydantic.AfterValidator(_require_order)]
 
 
 def read_options(kind: registry.Kind, section: str) -> Callable[[Any], Any]:

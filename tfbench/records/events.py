@@ -63,13 +63,6 @@ class Requested(Event):
     request: dict[str, Any]
 
 
-@event_of("worker")
-class WorkerStarted(Event):
-    """The measuring process is there."""
-
-    pid: NaturalNumber
-
-
 @event_of("stage")
 class StageBegun(Event):
     """Something else is done from now on."""
@@ -96,51 +89,9 @@ class Rejected(Event):
     error: Any  # of a process of this version, which has just written it
 
 
-@event_of("replica_check")
-class ReplicaChecked(Event):
-    """Sums over all replicas were checked."""
-
-    replica_check: ReplicaCheck
-
-
-@event_of("spread")
-class SpreadRead(Event):
-    """Where the parts of variables lie was read back."""
-
-    spread: Spread
-
-
-@event_of("exchange_check")
-class ExchangeChecked(Event):
-    """Some steps were traced for what devices exchange, after the training."""
-
-    exchange_check: ExchangeCheck
-
-
 @event_of("started")
 class Started(Event):
     """Training has begun."""
-
-
-@event_of("energy_sources")
-class EnergyFound(Event):
-    """Which counters of energy can be read."""
-
-    energy: EnergySources
-
-
-@event_of("energy")
-class EnergyRead(Event):
-    """The counters of energy were read between two spans."""
-
-    reading: EnergyReading
-
-
-@event_of("machine")
-class MachineSeen(Event):
-    """The parent looked at the machine beside the training."""
-
-    state: MachineState
 
 
 @event_of("spans")
@@ -157,34 +108,6 @@ class EpochEnded(Event):
     epoch: EpochRecord
 
 
-@event_of("checkpoint")
-class CheckpointKept(Event):
-    """The run can be gone on with from the end of an epoch."""
-
-    epoch: NaturalNumber
-
-
-@event_of("stopped")
-class Stopped(Event):
-    """Training ended before the recipe's epochs were done."""
-
-    reason: str
-
-
-@event_of("evaluation")
-class Evaluated(Event):
-    """The trained model was evaluated."""
-
-    evaluation: Evaluation
-
-
-@event_of("predictions")
-class Predicted(Event):
-    """The trained model predicted some validation labels."""
-
-    predictions: Predictions
-
-
 @event_of("trained")
 class Trained(Event):
     """Training is over; what it used of the machine."""
@@ -192,64 +115,11 @@ class Trained(Event):
     usage: Usage
 
 
-@event_of("input_check")
-class InputChecked(Event):
-    """The input pipeline was timed alone."""
-
-    input_check: InputCheck
-
-
-@event_of("peak_check")
-class PeakChecked(Event):
-    """The peak of the devices was measured."""
-
-    peak_check: PeakCheck
-
-
-@event_of("breakdown")
-class BreakdownKept(Event):
-    """Where the measuring process's time has gone so far."""
-
-    breakdown: BreakdownRecord
-
-
-@event_of("note")
-class Noted(Event):
-    """The measuring process noticed something."""
-
-    text: str
-
-
-@event_of("profile_layers")
-class LayersProfiled(Event):
-    """The layers of a profile; `problem` says why there are none."""
-
-    layers: tuple[ProfiledLayer, ...]
-    problem: str
-
-
 @event_of("profile_round")
 class RoundProfiled(Event):
     """One round of a profile."""
 
     round: ProfileRound
-
-
-@event_of("profile_bandwidth")
-class BandwidthProfiled(Event):
-    """How fast the device copies."""
-
-    bandwidth: BandwidthCheck
-
-
-@event_of("profile_operations")
-class OperationsTraced(Event):
-    """The longest operations of a trace."""
-
-    operations: tuple[ProfiledOperation, ...]
-    host_waits: tuple[ProfiledOperation, ...]
-    num_steps: NaturalNumber
-    step_seconds: float | None = None
 
 
 @event_of("finished")
@@ -281,6 +151,34 @@ class Unreadable(Event):
 @event_of("")
 class Unknown(Event):
     """A record of a kind that is passed over: nothing comes of it."""
+
+
+# Kinds that only add to the result: their fields, by type.
+_FACTS: dict[str, dict[str, Any]] = {
+    "replica_check": {"replica_check": ReplicaCheck},
+    "spread": {"spread": Spread},
+    "exchange_check": {"exchange_check": ExchangeCheck},
+    "energy_sources": {"energy": EnergySources},
+    "energy": {"reading": EnergyReading},
+    "machine": {"state": MachineState},
+    "checkpoint": {"epoch": NaturalNumber},
+    "stopped": {"reason": str},
+    "evaluation": {"evaluation": Evaluation},
+    "predictions": {"predictions": Predictions},
+    "input_check": {"input_check": InputCheck},
+    "peak_check": {"peak_check": PeakCheck},
+    "breakdown": {"breakdown": BreakdownRecord},
+    "note": {"text": str},
+    "profile_layers": {"layers": tuple[ProfiledLayer, ...], "problem": str},
+    "profile_bandwidth": {"bandwidth": BandwidthCheck},
+    "profile_operations": {
+        "operations": tuple[ProfiledOperation, ...],
+        "num_steps": NaturalNumber,
+        "step_seconds": float | None,
+    },
+}
+for _kind, _fields in _FACTS.items():
+    event_of(_kind)(type(_kind, (Event,), {"__annotations__": _fields}))
 
 
 def class_of(record: Record) -> type[Event]:

@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,20 @@ SYNC_SECONDS = 1.0  # epochs are on the disk at most so long after their end, or
 RESERVE_BYTES = 65_536  # kept free on disk, so that what was measured can still be written when the disk is full
 WORK_SUFFIX = ".work"
 
-# What a run may have several of: its field in the record, and that of all of them in the result.
-_REPEATED: Mapping[type, tuple[str, str]] = {
-    events.EpochEnded: ("epoch", "epochs"),
-    events.Evaluated: ("evaluation", "evaluations"),
-    events.PeakChecked: ("peak_check", "peak_checks"),
-    events.Noted: ("text", "notes"),
-    events.EnergyRead: ("reading", "energy_readings"),
-    events.MachineSeen: ("state", "machine_states"),
-    events.RoundProfiled: ("round", "rounds"),
+# Where a field of a kind of record goes in the result, if that calls it otherwise.
+_NAMES = {
+    ("evaluation", "evaluation"): "evaluations",
+    ("peak_check", "peak_check"): "peak_checks",
+    ("note", "text"): "notes",
+    ("energy", "reading"): "energy_readings",
+    ("machine", "state"): "machine_states",
+    ("checkpoint", "epoch"): "checkpoint_epoch",
+    ("stopped", "reason"): "stop_reason",
+    ("profile_layers", "problem"): "layers_problem",
+    ("profile_operations", "num_steps"): "num_traced_steps",
+    ("profile_operations", "step_seconds"): "traced_step_seconds",
 }
-_SINGLE = {field.name for field in dataclasses.fields(RunResult)}  # what events tell by the result's own names
+_LISTS = ("spans", "epochs", "evaluations", "peak_checks", "notes", "energy_readings", "machine_states", "rounds")
 
 
 class Journal:
@@ -122,7 +125,7 @@ class Replay:
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
         self._profile: dict[str, Any] = {}
-        self._lists: dict[str, list[Any]] = {"spans": [], **{name: [] for _, name in _REPEATED.values()}}
+        self._lists: dict[str, list[Any]] = {name: [] for name in _LISTS}
         self._num_unreadable_lines = 0
 
     def apply(self, record: Record) -> events.Event:
@@ -149,10 +152,6 @@ class Replay:
                 self._values |= {"stage": "training", **fields}
             case events.Started():
                 self._values |= {"stage": "training", "started_at": event.time}
-            case events.CheckpointKept():
-                self._values["checkpoint_epoch"] = event.epoch
-            case events.Stopped():
-                self._values["stop_reason"] = event.reason
             case events.Finished():
                 self._values |= {"stage": "finished", "ended_at": event.time}
             case events.Failed():
@@ -162,22 +161,20 @@ class Replay:
                 self._values.setdefault("ended_at", event.time)
             case events.Unreadable():
                 self._num_unreadable_lines += 1
-            case events.LayersProfiled():
-                self._profile |= {"layers": event.layers, "layers_problem": event.problem}
-            case events.BandwidthProfiled():
-                self._profile |= fields
-            case events.OperationsTraced():
-                self._profile |= {
-                    "operations": event.operations,
-                    "host_waits": event.host_waits,
-                    "num_traced_steps": event.num_steps,
-                    "traced_step_seconds": event.step_seconds,
-                }
-            case _ if type(event) in _REPEATED:
-                field, name = _REPEATED[type(event)]
-                self._lists[name].append(fields[field])
-            case _ if fields.keys() <= _SINGLE and not isinstance(event, events.Rejected):
-                self._values |= fields
+            case events.EpochEnded():
+                self._lists["epochs"].append(event.epoch)
+            case events.RoundProfiled():
+                self._lists["rounds"].append(event.round)
+            case events.Rejected():
+                pass
+            case _:
+                values = self._profile if event.kind.startswith("profile_") else self._values
+                for field, value in fields.items():
+                    name = _NAMES.get((event.kind, field), field)
+                    if name in self._lists:
+                        self._lists[name].append(value)
+                    else:
+                        values[name] = value
         return event
 
     def result(self) -> RunResult:

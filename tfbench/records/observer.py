@@ -37,15 +37,6 @@ class Observer:
     def progress(self, progress: TrainingProgress) -> None:
         """More steps are done; about once a second."""
 
-    def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
-        """One more round of a profile is done.
-
-        Args:
-            number: Rounds that are done.
-            seconds_left: Until no more are begun.
-            seconds: What was asked for.
-        """
-
     def epoch(self, epoch: EpochRecord) -> None:
         """An epoch is over, validation included."""
 

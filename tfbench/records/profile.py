@@ -11,7 +11,6 @@ CALLS = ("dispatch", *PHASES)
 # Beside them "keras", Keras's own training step on batches at hand; "full", the same as `fit` runs it with its input
 # pipeline; "take", taking a batch that is ready; and "pipeline", making one with nothing else going on.
 TRACE_FOLDER = "trace"  # beside the journal, and among the artifacts: what TensorBoard and XProf are pointed at
-COPY_CALL = "copy"  # a batch from the host to a device that is not the host
 
 
 @schema
@@ -106,6 +105,3 @@ class Profile:
     operations: tuple[ProfiledOperation, ...] = ()
     num_traced_steps: int = 0
     traced_step_seconds: float | None = None
-    host_waits: tuple[ProfiledOperation, ...] | None = (
-        None  # copies to the host and waits for a GPU; None: not looked for
-    )

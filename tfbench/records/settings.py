@@ -23,8 +23,6 @@ class UserSettings:
     """Folder of journals, MLflow's database and artifacts."""
     data_dir: Text | None = None
     """Folder of data."""
-    price_per_hour: PositiveNumber | None = None
-    """Of this machine, in the currency of the recipe."""
     tracking_uri: Text | None = None
     """MLflow server to track to, in place of the store's own database."""
     machines: dict[Text, MachineSettings] = dataclasses.field(default_factory=dict)

@@ -9,10 +9,8 @@ from tfbench import __version__
 from tfbench.analysis.comparison.brief import setup_of
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
-from tfbench.analysis.comparison.machines import version_warnings
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.run.warnings import merge_warnings
-from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format_value, list_planned_runs
 from tfbench.report.comparison.comparison import comparison_sections, comparison_table, outcome_of
@@ -25,8 +23,6 @@ from tfbench.schema import to_plain
 from tfbench.wording import count
 
 GENERATOR = '<meta name="generator" content="tfbench '  # how a report is told from any other file
-MAX_RUNS = 1000  # in the list of runs
-_SHARED_CORES = "logical devices that share the cores of one processor"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +44,10 @@ class ReportContents:
 def render_report(contents: ReportContents) -> str:
     """Returns the report as HTML."""
     kind = f"sweep {contents.plan.sweep_id}" if contents.plan else "comparison of runs"
-    title = escaped(_title(contents.comparison))
+    comparison = contents.comparison
+    names = dict.fromkeys(run.title or run.recipe for run in comparison.runs) or comparison.recipes
+    title = escaped(", ".join(names) or "Runs")
+    counts = f"{count(len(comparison.rows), 'setting')}, {count(len(comparison.runs), 'run')}"
     style = files("tfbench.report").joinpath("style.css").read_text(encoding="utf-8")
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -63,7 +62,7 @@ def render_report(contents: ReportContents) -> str:
 <body>
 <header>
 <h1>{title}</h1>
-<p class="lead">{escaped(_lead(contents.comparison, kind))}</p>
+<p class="lead">{counts} ({escaped(kind)})</p>
 <p class="note narrow">Wide tables scroll sideways; a tap enlarges a plot.</p>
 </header>
 {html(report_sections(contents))}<footer>Made by tfbench {__version__} on {_date(contents.created)}.</footer>
@@ -85,17 +84,6 @@ def report_sections(contents: ReportContents) -> list[Section]:
     return [
         one for one in sections if one.sentences or one.code or one.plots or any(table.rows for table in one.tables)
     ]
-
-
-def _title(comparison: Comparison) -> str:
-    return ", ".join(dict.fromkeys(run.title for run in comparison.runs)) or ", ".join(comparison.recipes) or "Runs"
-
-
-def _lead(comparison: Comparison, kind: str) -> str:
-    others = [setup for setup in comparison.setups if setup != comparison.baseline]
-    against = f" against {', '.join(others)}" if others else ""
-    counts = f"{count(len(comparison.rows), 'setting')}, {count(len(comparison.runs), 'run')}"
-    return f"{comparison.baseline}{against}: {counts} ({kind})"
 
 
 def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
@@ -132,16 +120,12 @@ def _describe_hardware(comparison: Comparison, setup: str) -> str:
     if not runs:
         return "no run of it has a speed"
     names = sorted({", ".join(dict.fromkeys(run.hardware)) or "unknown hardware" for run in runs})
-    has_parts = runs[0].strategy in CUTTING_STRATEGIES
-    placed = count(runs[0].num_devices, "device") if has_parts else count(runs[0].num_replicas, "replica")
-    shared = f", {_SHARED_CORES}" if setup in comparison.shares_cores else ""
-    return f"{placed} on {'; '.join(names)}{shared}"
+    return f"{count(runs[0].num_devices, 'device')}, {'; '.join(names)}"
 
 
 def _warnings(comparison: Comparison) -> Section:
     runs = comparison.runs
     told = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
-    told += version_warnings(comparison)
     told += merge_warnings([run.warnings for run in runs])
     return warnings_section(told or (["None of the runs has one."] if runs else []))
 
@@ -161,18 +145,14 @@ def _failures(comparison: Comparison) -> Section:
 
 
 def _environment(contents: ReportContents) -> Iterator[Section]:
-    differing = [
-        {"name": name, "values": "; ".join(f"{value} ({count(num, 'run')})" for value, num in values.items())}
-        for name, values in contents.differing.items()
-    ]
     told = facts(_describe_environment(contents.environment) if contents.environment else ())
-    if differing:
-        columns = (Column("name", "name", align="left"), Column("values", "values", align="left"))
-        yield Section("Environment of the newest run", tables=(told,))
-        yield Section("Differences between runs", tables=(Table("differences between runs", columns, differing),))
-    else:
-        alike = "All runs were made in the same environment."
-        yield Section("Environment", (alike,) if len(contents.comparison.runs) > 1 else (), (told,))
+    alike = ("All runs were made in the same environment.",) if len(contents.comparison.runs) > 1 else ()
+    yield Section("Environment of the newest run", () if contents.differing else alike, (told,))
+    counts = {
+        name: "; ".join(f"{value} ({count(num, 'run')})" for value, num in values.items())
+        for name, values in contents.differing.items()
+    }
+    yield Section("Differences between runs", tables=(facts(counts.items()),))
 
 
 def _describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
@@ -210,9 +190,8 @@ def _runs(comparison: Comparison) -> Section:
         Column("speed", "samples/s", format_speed),
         Column("created", "asked for", _date),
     )
-    left_out = (f"The first {MAX_RUNS} of {len(rows)} runs.",) if len(rows) > MAX_RUNS else ()
-    title = f"{count(len(rows), 'run')} with a speed"
-    return Section(title, left_out, (Table("all runs with a speed", columns, rows[:MAX_RUNS]),), is_folded=True)
+    table = Table("all runs with a speed", columns, rows)
+    return Section(f"{count(len(rows), 'run')} with a speed", tables=(table,), is_folded=True)
 
 
 def _date(seconds: float) -> str:

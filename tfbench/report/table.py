@@ -53,7 +53,6 @@ class Table:
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
     notes: tuple[str, ...] = ()
-    caption: str = ""  # above it, where it is one of several
 
     def text(self, width: int) -> list[str]:
         """Returns lines, none longer than `width`: columns are hidden, then texts wrapped, then cells stacked."""
@@ -68,16 +67,14 @@ class Table:
             lines += formats.wrap(f"Hidden: {names} (use a wider terminal or --format json)", width)
         width_of_text = min(width, formats.TEXT_WIDTH)
         notes = [line for note in self.notes for line in formats.wrap(note, width_of_text)]
-        caption = formats.wrap(self.caption, width_of_text) if self.caption else []
-        return [*caption, *(lines or self._stacked(width)), *notes]
+        return [*(lines or self._stacked(width)), *notes]
 
     def markdown(self) -> list[str]:
         """Returns lines of Markdown."""
         header, *rows = [[markdown_text(text) for text in row] for row in _cells(self.columns, self.rows)]
         lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
         lines.insert(1, "|" + " --- |" * len(header))
-        caption = [f"**{markdown_text(self.caption)}**", ""] if self.caption else []
-        return [*caption, *lines, *(line for note in self.notes for line in ("", markdown_text(note)))]
+        return [*lines, *(line for note in self.notes for line in ("", markdown_text(note)))]
 
     def csv(self) -> str:
         """Returns the raw values, not the texts, with the keys as names."""
@@ -105,7 +102,6 @@ class Table:
         label = escaped(self.title or "table")
         return (
             f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table class="stacked">\n'
-            f"{f'<caption>{escaped(self.caption)}</caption>' if self.caption else ''}"
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
             + "".join(f'<p class="note">{escaped(note)}</p>\n' for note in self.notes)
         )
@@ -198,9 +194,8 @@ def text(sections: Iterable[Section], width: int) -> list[str]:
         for sentence in section.sentences:
             marker = sentence[:2] if sentence.startswith(MARKERS) else ""
             block += formats.wrap(sentence.removeprefix(marker), width_of_text, first=marker)
-        for place, table in enumerate(section.tables):
-            is_apart = table.rows and (section.sentences or (place and table.caption))
-            block += [*([""] if is_apart else []), *table.text(width)]
+        for table in section.tables:
+            block += [*([""] if table.rows and section.sentences else []), *table.text(width)]
         block += section.code.splitlines()
         lines += [*([""] if lines and block else []), *block]
     return lines

@@ -1,9 +1,9 @@
 """Baselines: speeds kept in a file, or in the runs of a store, and a recipe that is held against them."""
 
-import dataclasses
 import json
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from tfbench.analysis.comparison.regression import (
     DEFAULT_FAIL_ABOVE,
@@ -17,19 +17,16 @@ from tfbench.analysis.comparison.regression import (
     require_enough,
     require_equal,
 )
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementError, RecipeError, TrackingError
-from tfbench.records.journal import read_run
-from tfbench.records.run import RunRequest, RunResult
+from tfbench.records.run import RunRequest
 from tfbench.records.whole_files import is_stream, write_output
-from tfbench.runs.run import Run
+from tfbench.runs.run import Run, read_stored
 from tfbench.runs.series import Execute, RepeatPlan, Repeats, repeat_run
 from tfbench.schema import build, read_json, to_plain
 from tfbench.store.store import Store
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Baseline:
+class Baseline(NamedTuple):
     """What speeds are held against, and how the user named it."""
 
     source: str
@@ -51,18 +48,18 @@ def read_baseline(store: Store, token: str) -> Baseline:
     """
     path = Path(token)
     if path.is_file() or path.suffix == ".json":
-        return Baseline(source=token, sample=_read_file(path))
+        return Baseline(token, _read_file(path))
     heads = store.heads()
     group = token
     if token not in {head.group for head in heads}:
         run_id = store.find_training(token)
         group = next(head.group for head in heads if head.run_id == run_id) or run_id
     members = [head.run_id for head in reversed(heads) if group in (head.group, head.run_id)]
-    results = (read_run(store.journal_path(run_id)) for run_id in members)
-    found = [(result, speed) for result in results if (speed := _speed_of(result))]
+    runs = (read_stored(store, run_id) for run_id in members)
+    found = [(run.result, speed) for run in runs if (speed := run.samples_per_second)]
     if not found:
         raise ComparisonError(f"baseline {token}: no run of it has finished with a speed.")
-    return Baseline(source=token, sample=make_sample(found, group=group))
+    return Baseline(token, make_sample(found, group=group))
 
 
 def write_baseline(path: Path, sample: SpeedSample) -> None:
@@ -171,10 +168,6 @@ def _measure(
         why = " ".join([f"{consequence}.", *dict.fromkeys(repeats.summary.rejections), stored])
         raise MeasurementError(f"only {len(found)} of {len(series.runs)} runs finished with a speed; {why}")
     return make_sample(found, group=repeats.summary.group), repeats
-
-
-def _speed_of(result: RunResult) -> float | None:
-    return summarize_run(result).metrics.get("samples_per_second") if result.status == "FINISHED" else None
 
 
 def _read_file(path: Path) -> SpeedSample:

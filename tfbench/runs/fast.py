@@ -7,7 +7,7 @@ and a compiler leave the network's own work. None of them changes the samples of
 import dataclasses
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfbench.errors import InterruptedRunError, MeasurementError
@@ -15,7 +15,7 @@ from tfbench.recipe.backend_support import ONE_STEP_A_CALL, BackendName, Compile
 from tfbench.recipe.sections import OutputConfig
 from tfbench.records.run import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, TRIAL_TAG, RunRequest, RunResult
 from tfbench.records.sweep import describe_setting
-from tfbench.runs.requests import new_id, series_request
+from tfbench.runs.requests import new_id, series_request, with_training
 from tfbench.runs.series import Execute, SeriesRun, make_runs
 
 TRIAL_SECONDS = 2.0  # of each run, after its warm-up
@@ -60,7 +60,7 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
         if len(done) == len(changes):
             return None
         tags = {"tfbench.group": group, TRIAL_TAG: str(len(done) + 1)}
-        trial = _shortened(_with(request, changes[len(done)]))
+        trial = _shortened(with_training(request, **changes[len(done)]))
         label = f"trial {len(done) + 1}, {describe_setting(changes[len(done)]) or 'as it is'}"
         return series_request(trial, suffix=f"trial{len(done) + 1}", tags=tags), label
 
@@ -77,7 +77,7 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
         )
     best = changes[max(range(len(speeds)), key=lambda index: speeds[index] or 0.0)]
     return dataclasses.replace(
-        _with(request, best),
+        with_training(request, **best),
         name=name or (f"{request.name}-fast" if best else request.name),
         created=time.time(),
         tags=request.tags | {FAST_TAG: group, AS_ASKED_TAG: repr(speeds[0]), CHANGED_TAG: " ".join(best)},
@@ -88,8 +88,8 @@ def _candidates(request: RunRequest, result: RunResult, speed: float, *, on_host
     """Returns what to try once a run of it as asked for, and its speed in samples/s, are known."""
     training, placement = request.recipe.training, result.placement
     stays = "training.data_on_device" in request.overrides and not training.data_on_device
-    has_one_device = request.recipe.distribution.strategy in ("default", "one_device")
-    on_host = on_host or stays or not has_one_device  # see `recipe.conflicts`
+    may_lie = training.backend == "tensorflow" and request.recipe.distribution.strategy in ("default", "one_device")
+    on_host = on_host or stays or not may_lie  # see `recipe.conflicts`
     steps = _steps_a_call(request, result.steps_per_epoch or 1, speed / training.global_batch_size, on_host=on_host)
     place = {} if on_host else {"data_on_device": True}
     has_replicas = placement is not None and placement.num_replicas > 1
@@ -101,7 +101,7 @@ def _candidates(request: RunRequest, result: RunResult, speed: float, *, on_host
 def _steps_a_call(request: RunRequest, per_epoch: int, steps_per_second: float, *, on_host: bool) -> int:
     """Returns how many steps of a call to try."""
     backend = request.recipe.training.backend
-    if backend in ONE_STEP_A_CALL or (on_host and backend == "jax"):  # where Keras does the steps of a call one by one
+    if backend in ONE_STEP_A_CALL or backend == "jax":  # where Keras does the steps of a call one by one
         return 1
     most = min(steps_per_second * _EXECUTION_SECONDS, _num_steps(request, per_epoch, steps_per_second) / _MIN_CALLS)
     # On the host a call is not cut short: what does not divide an epoch would make it longer.
@@ -130,17 +130,6 @@ def _distinct(request: RunRequest, wanted: Sequence[dict[str, Any]]) -> list[dic
         if kept and kept not in found:
             found.append(kept)
     return found
-
-
-def _with(request: RunRequest, changes: Mapping[str, Any]) -> RunRequest:
-    recipe = request.recipe
-    training = dataclasses.replace(recipe.training, **changes)
-    keys = (f"training.{key}" for key in changes)
-    return dataclasses.replace(
-        request,
-        recipe=dataclasses.replace(recipe, training=training),
-        overrides=tuple(dict.fromkeys((*request.overrides, *keys))),
-    )
 
 
 def _shortened(request: RunRequest) -> RunRequest:

@@ -14,10 +14,7 @@ from tfbench.runs.process import Worker
 from tfbench.runs.run_status import describe_return
 
 JOIN_SECONDS = 300.0  # for all workers to meet: TensorFlow would wait for ever
-STOPPED_SECONDS = 5.0  # a process that a signal stops for so long is not waited for
-STARTING_SECONDS = 1800.0  # without a word before the first step: data is read, networks are compiled
-SILENT_SECONDS = 600.0  # and from then on, unless longer silences were seen
-SILENCE_FACTOR = 20.0  # of the longest silence seen
+SILENT_SECONDS = 1800.0  # without a word of any worker: data is read, networks are compiled, epochs are validated
 
 
 class Group:
@@ -36,7 +33,7 @@ class Group:
         self._fault: RunExit | None = None
         self._unread: list[Record] = []
         self._may_begin = self._has_begun = self._is_ending = self._has_failures = False
-        self._silence = _Silence()
+        self._heard_at = self._epoch_since = time.monotonic()
 
     def __enter__(self) -> "Group":
         return self
@@ -112,11 +109,13 @@ class Group:
         for each in self._watched:
             records = each.read()
             if records:
-                self._silence.end(records)
+                self._heard_at = time.monotonic()
+            if any(events.class_of(record) is events.EpochEnded for record in records):
+                self._epoch_since = self._heard_at
             if each.worker is self._first:
                 self._unread += records
             else:
-                self._unread += [_named(record, each.name) for record in records if _is_rejection(record)]
+                self._unread += [_named(record, each.name) for record in records if record["kind"] == "rejected"]
         for each in self._watched:
             each.look()
         if self._may_begin and not self._has_begun and all(each.is_ready for each in self._watched):
@@ -132,8 +131,17 @@ class Group:
             return min(failures, key=lambda failure: failure[0])[1]
         self._has_failures = bool(failures)  # judged at the next look: the cause may not have been read yet
         faults = (fault for each in self._watched if each.end is None and (fault := each.find_fault()))
-        reason = next(faults, "") or self._silence.find_fault()
+        reason = next(faults, "") or self._find_silence()
         return RunExit(status="KILLED", reason=reason) if reason else None
+
+    def _find_silence(self) -> str:
+        """Says that nobody makes progress; "" if it is not so, or not for long enough.
+
+        Validation after an epoch writes nothing for as long as it takes, which is less than an epoch did.
+        """
+        silent = time.monotonic() - self._heard_at
+        is_long = silent > max(SILENT_SECONDS, self._heard_at - self._epoch_since)
+        return f"no worker has made progress for {silent:,.0f} s: they wait for one another" if is_long else ""
 
 
 class _Watched:
@@ -149,7 +157,6 @@ class _Watched:
         self._address = rank.addresses[0]
         self._is_on_jax = request.recipe.training.backend == "jax"
         self._joining_since: float | None = None
-        self._stopped_since: float | None = None
 
     def read(self) -> list[Record]:
         """Returns what was added to its journal."""
@@ -178,51 +185,12 @@ class _Watched:
 
     def find_fault(self) -> str:
         """Says why it is not waited for although it has not ended; "" if there is nothing."""
-        now = time.monotonic()
-        self._stopped_since = (self._stopped_since or now) if self.worker.is_stopped else None
-        if self._stopped_since is not None and now - self._stopped_since >= STOPPED_SECONDS:
-            return f"{self.name} was stopped by a signal (SIGSTOP)"
-        if self._joining_since is not None and now - self._joining_since > JOIN_SECONDS:
+        if self._joining_since is not None and time.monotonic() - self._joining_since > JOIN_SECONDS:
             return (
                 f"{self.name} has waited {JOIN_SECONDS:.0f} s for the others, who meet at {self._address}. Start the "
                 "same command for each worker, and let no firewall be between them"
             )
         return ""
-
-
-class _Silence:
-    """How long no worker has written anything, and whether that is longer than what was seen makes likely."""
-
-    def __init__(self) -> None:
-        self._heard_at = time.monotonic()
-        self._epoch_since: float | None = None  # when training began, or its last epoch ended
-        self._longest = 0.0  # silence since training began
-        self._longest_epoch = 0.0
-
-    def end(self, records: Sequence[Record]) -> None:
-        """Takes in that a worker has written something."""
-        kinds, now = [events.class_of(record) for record in records], time.monotonic()
-        if self._epoch_since is not None:
-            self._longest = max(self._longest, now - self._heard_at)
-            self._longest_epoch = max(self._longest_epoch, now - self._epoch_since)
-        if events.EpochEnded in kinds or (self._epoch_since is None and events.SpansMeasured in kinds):
-            self._epoch_since = now
-        self._heard_at = now
-
-    def find_fault(self) -> str:
-        """Says that nobody makes progress; "" if it is not so, or not for long enough.
-
-        Validation after an epoch writes nothing for as long as it takes, which is less than an epoch did.
-        """
-        silent = time.monotonic() - self._heard_at
-        limit = STARTING_SECONDS
-        if self._epoch_since is not None:
-            limit = max(SILENT_SECONDS, SILENCE_FACTOR * self._longest, self._longest_epoch)
-        return f"no worker has made progress for {silent:,.0f} s: they wait for one another" if silent > limit else ""
-
-
-def _is_rejection(record: Record) -> bool:
-    return events.class_of(record) is events.Rejected
 
 
 def _named(record: Record, name: str) -> Record:

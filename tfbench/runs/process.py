@@ -2,12 +2,12 @@
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +30,6 @@ _STDERR_BYTES = 2**16
 FIRST_SECONDS = 1.0  # between looks, at the beginning
 LONGEST_SECONDS = 30.0  # within which no counter of a processor comes to its end twice
 _SHARE = 1 / 600  # of the time so far: a run of a day is looked at 5,000 times
-_PATIENCE_SECONDS = 2.0  # with a driver that does not answer
 
 
 class Worker:
@@ -110,14 +109,6 @@ class Worker:
         except psutil.Error:
             return 0
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a signal keeps it from running, until another lets it go on."""
-        try:
-            return bool(psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
-        except psutil.Error:
-            return False
-
     def wait(self, seconds: float) -> None:
         """Sleeps until it ends, `seconds` at most."""
         if self._pidfd is None:
@@ -132,6 +123,7 @@ class Worker:
         records = self._follower.read()
         for record in records:
             self._watch.take_in(record)
+        self._watch.look()
         return records
 
     def begin(self) -> None:
@@ -220,51 +212,37 @@ class MachineWatch:
         self._path = journal_path
         self._make_meter = make_meter
         self._meter: EnergyMeter | None = None
-        self._thread: threading.Thread | None = None
-        self._ends = threading.Event()
-        self._writing = threading.Lock()  # so that no line comes after the end
+        self._began = self._next_at = math.inf
 
     def take_in(self, record: Record) -> None:
         """Takes in a record of the worker: it opens what there is to see, begins to look, or ends."""
         kind = events.class_of(record)
-        if self._ends.is_set():
-            return
         if kind is events.Ready and isinstance(event := events.read_event(record), events.Ready):
             in_use = addresses_in_use(event.placement.devices, event.settings.gpu_addresses)
             self._meter = self._make_meter(list(in_use.values()))
         elif kind is events.Started and self._meter and self._meter.watches:
-            self._thread = threading.Thread(target=self._watch, args=(self._meter,), daemon=True)
-            self._thread.start()
+            self._began = self._next_at = time.monotonic()
         elif kind is events.Trained:
             self.close()
 
+    def look(self) -> None:
+        """Writes what there is to see, if it is time."""
+        now = time.monotonic()
+        if self._meter and now >= self._next_at:
+            self._next_at = now + pause_seconds(now - self._began)
+            record = {"kind": "machine", "time": time.time(), "state": to_plain(self._meter.look())}
+            try:
+                file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+                with contextlib.closing(os.fdopen(file, "r+b", buffering=0)):
+                    record_lines.append(file, record_lines.encode([record]))
+            except OSError:
+                self.close()
+
     def close(self) -> None:
         """Ends it; nothing is written any more."""
-        with self._writing:
-            self._ends.set()
-        if self._thread:
-            self._thread.join(_PATIENCE_SECONDS)
-            if self._thread.is_alive():  # in the driver, which would not be closed any sooner than it answers
-                return
         if self._meter:
             self._meter.close()
-
-    def _watch(self, meter: EnergyMeter) -> None:
-        began = time.monotonic()
-        with contextlib.suppress(OSError):
-            file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-            try:
-                while True:
-                    state = meter.look()
-                    with self._writing:
-                        if self._ends.is_set():
-                            return
-                        record = {"kind": "machine", "time": time.time(), "state": to_plain(state)}
-                        record_lines.append(file, record_lines.encode([record]))
-                    if self._ends.wait(pause_seconds(time.monotonic() - began)):
-                        return
-            finally:
-                os.close(file)
+        self._meter = None
 
 
 def pause_seconds(elapsed_seconds: float) -> float:

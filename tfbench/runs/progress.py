@@ -14,9 +14,6 @@ class RunProgress:
         self._total_steps: int | None = None
         self._limit_seconds: float | None = None
         self._first: tuple[int, float] | None = None  # step and time before which the model was being compiled
-        self._profile_seconds: float | None = None
-        self._num_rounds = 0
-        self._stage_at = 0.0
 
     def start(self, result: RunResult, time_: float) -> None:
         """Takes in how long the run is to be; `time_` in seconds since 1970."""
@@ -24,17 +21,11 @@ class RunProgress:
         self._started_at = time_
         self._steps_per_epoch = result.steps_per_epoch or 1
         self._limit_seconds = recipe.measurement.seconds
-        profile = result.request.profile
-        self._profile_seconds = profile.seconds if profile else None
         if not recipe.measurement.is_limited:
             self._epochs_before = len(result.epochs)
             self._total_steps = self._steps_per_epoch * (recipe.training.epochs - self._epochs_before)
         elif recipe.measurement.steps:
             self._total_steps = recipe.measurement.warmup_steps + recipe.measurement.steps
-
-    def begin_stage(self, time_: float) -> None:
-        """Takes in that something else began; `time_` in seconds since 1970."""
-        self._stage_at = time_
 
     def advance(self, observer: Observer, epoch: int, step: int, *, time_: float) -> None:
         """Shows the last step done, counted over this run's own steps; `epoch` counts those of its predecessor, too."""
@@ -56,10 +47,3 @@ class RunProgress:
             seconds_left=min(left, default=None),
         )
         observer.progress(done)
-
-    def advance_profile(self, observer: Observer, *, time_: float) -> None:
-        """Shows that one more round of a profile is done; `time_` in seconds since 1970."""
-        self._num_rounds += 1
-        if self._profile_seconds is not None:
-            left = self._profile_seconds - (time_ - self._stage_at)
-            observer.profile_round(self._num_rounds, max(0.0, left), self._profile_seconds)

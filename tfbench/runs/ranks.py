@@ -1,7 +1,6 @@
 """Which of several workers a process is to start: all, or the one that a launcher or the user's options name."""
 
 import dataclasses
-import json
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -136,8 +135,6 @@ def _list_addresses(text: str) -> tuple[str, ...]:
 
 def _read_variables(environ: Mapping[str, str], *, needs_addresses: bool) -> _Told | None:
     """Returns what the first launcher says that is there; of two, the one that started the processes last."""
-    if text := environ.get("TF_CONFIG"):
-        return _read_tf_config(text)
     for by, rank, size, local_size in _RANKS:
         index, number = _integer(environ, rank), _integer(environ, size)
         if index is None or (size and number is None):  # a batch script that has not called srun has no step
@@ -151,20 +148,6 @@ def _read_variables(environ: Mapping[str, str], *, needs_addresses: bool) -> _To
             addresses = [f"{host}:{DEFAULT_PORT}"]  # at MASTER_PORT, torchrun listens itself
         return _Told(by=by, index=index, num_workers=number, addresses=tuple(addresses))
     return None
-
-
-def _read_tf_config(text: str) -> _Told:
-    try:
-        config = json.loads(text)
-        chiefs, task = config["cluster"].get("chief", []), config["task"]
-        addresses = _list_addresses(",".join([*chiefs, *config["cluster"]["worker"]]))
-        index = int(task["index"]) + {"chief": 0, "worker": len(chiefs)}[task["type"]]
-    except (ValueError, KeyError, TypeError, AttributeError, RecipeError) as error:
-        raise RecipeError(
-            'TF_CONFIG: must be {"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}. '
-            f"Received: {shorten(text)}."
-        ) from error
-    return _Told(by="TF_CONFIG", index=index, num_workers=len(addresses), addresses=addresses)
 
 
 def _slurm_addresses(environ: Mapping[str, str], number: int) -> list[str]:

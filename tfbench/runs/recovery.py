@@ -8,7 +8,7 @@ from typing import Literal
 
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.errors import TfbenchError, TrackingError
+from tfbench.errors import SilentServerError, TfbenchError, TrackingError
 from tfbench.records import events, json_lines
 from tfbench.records.journal import Journal, describe, files_folder, read_records, read_run, replay
 from tfbench.records.json_lines import Record, last_time
@@ -16,17 +16,17 @@ from tfbench.records.run import RunResult, TrackedRun
 from tfbench.records.whole_files import read_at_once, replacing
 from tfbench.runs.run_status import deduce_exit
 from tfbench.store import sweep_log
-from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
-from tfbench.tracking.tracker import MakeTracker, SilentServerError, Tracker
+from tfbench.tracking.tracker import MakeTracker, Tracker
 from tfbench.wording import without_secrets
 
 # Each of which is a result, or tells of one.
 _RESULTS = frozenset(
     {events.Ready, events.SpansMeasured, events.EpochEnded, events.Failed, events.Exited, events.Unreadable}
 )
+_ELSEWHERE = "it may still be running on another machine; recover it there, or in an hour"
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
 
@@ -72,7 +72,9 @@ def recover(
             return found
         over = {entry.id for entry in found if entry.status in ("recovered", "failed")}
         others = store.runs_with_leftovers() - {entry.id for entry in found}
-        store.remove_leftovers(over | {run_id for run_id in others if not _is_running(store, run_id)})
+        store.remove_leftovers(
+            over | {run_id for run_id in others if not is_running(store.journals / f"{run_id}.jsonl")}
+        )
     return found
 
 
@@ -85,13 +87,12 @@ class _Trackers:
         self._made: dict[tuple[str, str], Tracker] = {}
         self._failed: dict[str | tuple[str, str], TrackingError] = {}  # by address, and by address and experiment
 
-    def project(self, result: RunResult) -> TrackedRun:
+    def project(self, run_id: str) -> TrackedRun:
         """Brings MLflow up to a run.
 
         Raises:
             TrackingError: MLflow cannot be asked, or the store's own database is damaged.
         """
-        run_id = result.request.run_id
         state = self._store.read_state(run_id) or self._store.default_state
         uri = without_secrets(state.tracking_uri)  # as a note has it
         place = (uri, state.experiment)
@@ -104,16 +105,13 @@ class _Trackers:
                 tracker = self._make_tracker(*place)
                 tracker.prepare()
                 self._made[place] = tracker
-            tracked = self._made[place].project(run_id)
+            return self._made[place].project(run_id)
         except TrackingError as error:
             if isinstance(error, SilentServerError):
                 self._failed[uri] = error
             elif place not in self._made:
                 self._failed[place] = error
             raise
-        with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
-            write_brief(result, summarize_run(result), self._store.journal_path(run_id))
-        return tracked
 
 
 def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: bool) -> RecoveredRun | None:
@@ -123,25 +121,23 @@ def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: 
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
         if b"\n" not in read_at_once(path) and not files_folder(path).exists():
-            return _discard_unless_begun(store, run_id)
+            if is_running(path) is not False:
+                return RecoveredRun(id=run_id, status="left", message="it is just starting")
+            return _discard(store, run_id)
         records = read_records(path)
         result = read_run(path, records)  # before anything is taken from a record
-        reason_to_wait = _why_wait(path, records)
-        if reason_to_wait:
-            return RecoveredRun(id=run_id, status="left", message=reason_to_wait)
+        if is_running(path):
+            return RecoveredRun(id=run_id, status="left", message="it is still running")
+        if may_be_running(path, records):
+            return RecoveredRun(id=run_id, status="left", message=_ELSEWHERE)
         if not _is_kept(records):
-            store.discard(run_id)
-            return RecoveredRun(id=run_id, status="discarded", message="it ended before anything was measured")
+            return _discard(store, run_id)
         if result.exit is None:
             _write_end(path, result, records)
         return _project_one(store, read_run(path), trackers)
     except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
         message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
         return RecoveredRun(id=run_id, status="failed", message=message)
-
-
-def _is_running(store: Store, run_id: str) -> bool:
-    return is_running(store.journals / f"{run_id}.jsonl") is True
 
 
 def _is_kept(records: Sequence[Record]) -> bool:
@@ -154,7 +150,7 @@ def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> Recove
     """Brings MLflow up to a run of the store that is over, and says what came of it."""
     run_id = result.request.run_id
     try:
-        tracked = trackers.project(result)
+        tracked = trackers.project(run_id)
     except TrackingError as error:
         return RecoveredRun(id=run_id, status="failed", message=str(error))
     reason = result.exit.reason if result.exit else ""
@@ -162,17 +158,7 @@ def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> Recove
     return RecoveredRun(id=run_id, status="recovered", message=message, tracked=tracked)
 
 
-def _why_wait(path: Path, records: Sequence[Record]) -> str:
-    if is_running(path):
-        return "it is still running"
-    if may_be_running(path, records):
-        return "it may still be running on another machine; recover it there, or in an hour"
-    return ""
-
-
-def _discard_unless_begun(store: Store, run_id: str) -> RecoveredRun:
-    if is_running(store.journal_path(run_id)) is not False:
-        return RecoveredRun(id=run_id, status="left", message="it is just starting")
+def _discard(store: Store, run_id: str) -> RecoveredRun:
     store.discard(run_id)
     return RecoveredRun(id=run_id, status="discarded", message="it ended before anything was measured")
 
@@ -180,13 +166,9 @@ def _discard_unless_begun(store: Store, run_id: str) -> RecoveredRun:
 def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None:
     """Adds the record that the process which tracked the run could not write any more."""
     end = deduce_exit(result)
-    journal = Journal(path)
-    try:
+    with contextlib.closing(Journal(path)) as journal:
         # The time of the last sign of life; the run did not go on until now.
         journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
-    finally:
-        with contextlib.suppress(OSError):
-            journal.close()
 
 
 @contextlib.contextmanager

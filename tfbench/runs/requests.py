@@ -104,6 +104,15 @@ def lay_values(
     return dict(overrides or {}) | {key: value for key, value in named.items() if value is not None}
 
 
+def with_training(request: RunRequest, **changes: Any) -> RunRequest:
+    """Returns a request with other values of [training], set from outside."""
+    recipe = request.recipe
+    training = dataclasses.replace(recipe.training, **changes)
+    overrides = dict.fromkeys((*request.overrides, *(f"training.{key}" for key in changes)))
+    recipe = dataclasses.replace(recipe, training=training)
+    return dataclasses.replace(request, recipe=recipe, overrides=tuple(overrides))
+
+
 def series_request(request: RunRequest, *, suffix: str, tags: Mapping[str, str]) -> RunRequest:
     """Builds the request of one run of a series: the same as `request`, with an id and a time of its own.
 

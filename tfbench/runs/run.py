@@ -15,6 +15,12 @@ from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
 
+# Of a run as a plain row; `created` in seconds since 1970, UTC.
+_ROW = (
+    *("run_id", "name", "recipe", "created", "status", "reason", "setup", "strategy", "devices", "hardware"),
+    *("is_synthetic", "profile", "warnings"),
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class RunLimits:
@@ -140,20 +146,6 @@ def list_rows(store: Store, *, recipe: str | None = None) -> list[dict[str, Any]
 
 
 def _row(brief: RunBrief) -> dict[str, Any]:
-    return {
-        "run_id": brief.run_id,
-        "name": brief.name,
-        "recipe": brief.recipe,
-        "created": brief.created,  # seconds since 1970, UTC
-        "status": brief.status,
-        "reason": brief.reason,
-        "setup": brief.setup,
-        "strategy": brief.strategy,
-        "devices": ",".join(brief.devices),
-        "hardware": ", ".join(brief.hardware),
-        "is_synthetic": brief.is_synthetic,
-        "profile": brief.profile,
-        "warnings": "\n".join(brief.warnings),
-        **brief.metrics,
-        **brief.settings,
-    }
+    plain = {name: getattr(brief, name) for name in _ROW}
+    plain |= {"devices": ",".join(brief.devices), "hardware": ", ".join(brief.hardware)}
+    return plain | {"warnings": "\n".join(brief.warnings)} | brief.metrics | brief.settings

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from tfbench.analysis.comparison.equality import BUILT, find_unequal
-from tfbench.analysis.comparison.intervals import Interval, RepeatsSummary, find_spreads, log_interval
+from tfbench.analysis.comparison.intervals import RepeatsSummary, find_spreads, log_interval
 from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TfbenchError
 from tfbench.recipe.sections import MAX_SEED
 from tfbench.records.run import RunRequest
-from tfbench.runs.requests import new_id, series_request
+from tfbench.runs.requests import new_id, series_request, with_training
 from tfbench.runs.run import Run
 from tfbench.runs.run_status import StopSignals
 
@@ -151,23 +151,15 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repea
         _require_alike(done)
         if _is_enough(done, plan):
             return None
-        return _nth_request(request, group, len(done) + 1, varies_seed=plan.varies_seed), _label(len(done) + 1, plan)
+        number = len(done) + 1
+        total = plan.num if number <= plan.num else f"{plan.max_num} at most"
+        varies = plan.varies_seed and number > 1
+        seeded = with_training(request, seed=request.recipe.training.seed + number - 1) if varies else request
+        tags = {"tfbench.group": group, "tfbench.repeat": str(number)}
+        return series_request(seeded, suffix=f"r{number}", tags=tags), f"repeat {number} of {total}"
 
     series = make_runs(next_run, execute)
     return Repeats(summary=_summarize(group, plan, series), series=series)
-
-
-def _nth_request(request: RunRequest, group: str, number: int, *, varies_seed: bool) -> RunRequest:
-    tags = {"tfbench.group": group, "tfbench.repeat": str(number)}
-    if varies_seed and number > 1:
-        recipe = request.recipe
-        training = dataclasses.replace(recipe.training, seed=recipe.training.seed + number - 1)
-        request = dataclasses.replace(
-            request,
-            recipe=dataclasses.replace(recipe, training=training),
-            overrides=tuple(dict.fromkeys((*request.overrides, "training.seed"))),
-        )
-    return series_request(request, suffix=f"r{number}", tags=tags)
 
 
 def _require_alike(done: Sequence[SeriesRun]) -> None:
@@ -188,21 +180,10 @@ def _is_enough(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
 
 
 def _is_precise(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
-    interval = _speed_interval(done)
-    return (
-        plan.precision is not None
-        and interval is not None
-        and interval.num >= plan.num
-        and interval.relative_half_width < plan.precision
-    )
-
-
-def _speed_interval(done: Sequence[SeriesRun]) -> Interval | None:
-    return log_interval([speed for run in done if (speed := run.samples_per_second)])
-
-
-def _label(number: int, plan: RepeatPlan) -> str:
-    return f"repeat {number} of {plan.num if number <= plan.num else f'{plan.max_num} at most'}"
+    interval = log_interval([speed for run in done if (speed := run.samples_per_second)])
+    if plan.precision is None or interval is None or interval.num < plan.num:
+        return False
+    return interval.relative_half_width < plan.precision
 
 
 def _summarize(group: str, plan: RepeatPlan, series: Series) -> RepeatsSummary:

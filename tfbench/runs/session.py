@@ -5,7 +5,6 @@ import dataclasses
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 from tfbench import errors
@@ -19,7 +18,7 @@ from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.records.run_folder import worker_journal_path
 from tfbench.runs.group import Group
-from tfbench.runs.launch import Settings, prepare, start
+from tfbench.runs.launch import prepare, start
 from tfbench.runs.process import STOP_SECONDS, Worker
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits
@@ -64,7 +63,13 @@ def execute_run(
     """
     request, settings = prepare(request)
     with StopSignals() as stop, _opened_journal(request, state, store) as journal:
-        with _start_worker(request, settings, journal.path, store) as worker:
+        try:
+            started = start(request, settings, journal.path)
+        except OSError as error:
+            store.discard(request.run_id)
+            where = f": {error.filename}" if error.filename else ""
+            raise TfbenchError(f"the measuring process cannot be started: {error.strerror}{where}.") from error
+        with started as worker:
             run = _Run(request, tracker, observer, worker, stop, limits)
             rejection = run.follow()
             if rejection is None:
@@ -93,15 +98,6 @@ def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> 
             store.discard(request.run_id)
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         yield journal
-
-
-def _start_worker(request: RunRequest, settings: Settings, journal_path: Path, store: Store) -> Worker | Group:
-    try:
-        return start(request, settings, journal_path)
-    except OSError as error:
-        store.discard(request.run_id)
-        where = f": {error.filename}" if error.filename else ""
-        raise TfbenchError(f"the measuring process cannot be started: {error.strerror}{where}.") from error
 
 
 class _Run:
@@ -230,7 +226,6 @@ class _Run:
                 case events.Rejected():
                     return _rejection(event)
                 case events.StageBegun():
-                    self._progress.begin_stage(event.time)
                     self._observer.stage(event.name)
                 case events.Ready() if self._stop.received is None:  # else it was asked to end before
                     for text in find_early_warnings(self._replay.result()):
@@ -244,8 +239,6 @@ class _Run:
                 case events.SpansMeasured():
                     epoch, _, last_step, _ = event.spans[-1]
                     self._progress.advance(self._observer, epoch, last_step, time_=event.time)
-                case events.RoundProfiled():
-                    self._progress.advance_profile(self._observer, time_=event.time)
                 case events.EpochEnded():
                     has_new_epochs = True
                     self._observer.epoch(event.epoch)
@@ -290,6 +283,5 @@ def _problem_of(answer: "Future[Any]") -> str | None:
 
 
 def _rejection(event: events.Rejected) -> TfbenchError:
-    error_class = getattr(errors, event.error["type"], DeviceError)
-    error: TfbenchError = error_class(event.error["message"])
-    return error
+    error_class: type[TfbenchError] = getattr(errors, event.error["type"], DeviceError)
+    return error_class(event.error["message"])

@@ -1,15 +1,13 @@
 """From a sweep's record, or any runs of a store, to a comparison, and what a sweep or a comparison gives its caller."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.crossover import value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
-from tfbench.analysis.comparison.references import find_own_settings
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, list_planned_runs, list_settings
 from tfbench.report.comparison.comparison import comparison_document, comparison_rows, comparison_table
 from tfbench.report.document import document
@@ -24,16 +22,12 @@ class ComparedRuns:
     """Runs side by side, and what that shows in plain sentences, the most important first."""
 
     comparison: Comparison
-    verdict: tuple[str, ...]
     plan: SweepPlan | None = None  # of the sweep, where it is one
 
-    @classmethod
-    def of(
-        cls, comparison: Comparison, plan: SweepPlan | None, machines: Mapping[str, MachineSettings]
-    ) -> "ComparedRuns":
-        """Returns what a comparison shows, with what its machines cost."""
-        comparison = dataclasses.replace(comparison, machine_settings=machines)
-        return ComparedRuns(comparison=comparison, verdict=find_verdict(comparison), plan=plan)
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """What the runs show, in sentences."""
+        return find_verdict(self.comparison)
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns a plain row for each setting and setup: speeds and speed-ups with their intervals, 95 %."""
@@ -61,7 +55,6 @@ class SweepEnd:
     num_left: int  # not tried, for want of time or since it was stopped
     was_interrupted: bool
     results: dict[int, PlannedRunResult]
-    why_left: str = "the time budget is used up"
 
     @property
     def num_failed(self) -> int:
@@ -126,7 +119,7 @@ def compare_sweep(
         failures=failures.values(),
         compared=list_compared(plan),
     )
-    return dataclasses.replace(comparison, own_settings=find_own_settings(briefs, plan), unreadable=unreadable)
+    return dataclasses.replace(comparison, unreadable=unreadable)
 
 
 def _in_order(plan: SweepPlan, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -156,7 +149,7 @@ def compare_stored(
         found.sort(key=lambda brief: brief.created)
     briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
     comparison = compare(briefs, baseline=baseline, allows_unequal=allows_unequal)
-    return dataclasses.replace(comparison, own_settings=find_own_settings(briefs), unreadable=unreadable)
+    return dataclasses.replace(comparison, unreadable=unreadable)
 
 
 def list_compared(plan: SweepPlan) -> tuple[str, ...]:

@@ -7,13 +7,12 @@ import json
 import os
 import platform
 import shutil
-import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 
@@ -30,18 +29,10 @@ from tfbench.sweeps.tasks import Task, list_tasks, note_results, plan_document
 
 RESOURCE = "tfbench"  # of which a node has one, so that it makes one task at a time
 _SHARE = 1e-3  # of a resource that stands for a kind of machine, which tasks do not use up
+_PREFIX = "tfbench-{}-{}-"  # of the folder of a task, with the sweep and its number
 _ANSWER_SECONDS = 5.0  # for a cluster's first machine to take a connection
 _STOP_SECONDS = 25.0  # for the command of a task to end once it was asked to
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")  # in whose place Ray takes this machine's address
-
-
-class Made(NamedTuple):
-    """What a node hands back of a task."""
-
-    host: str
-    exit_code: int
-    last_line: str  # that its command said
-    journals: Sequence[bytes]
 
 
 def make_sweep(
@@ -65,13 +56,8 @@ def make_sweep(
     with connected(address, tasks), planned.log as log:
         was_interrupted = make_tasks(log, tasks, store, state, tell)
     num_planned = len(list_planned_runs(plan))
-    return SweepEnd(
-        num_planned=num_planned,
-        num_left=num_planned - len(log.results),
-        was_interrupted=was_interrupted,
-        results=log.results,
-        why_left="no machine has made them",
-    )
+    num_left = num_planned - len(log.results)
+    return SweepEnd(num_planned=num_planned, num_left=num_left, was_interrupted=was_interrupted, results=log.results)
 
 
 @contextlib.contextmanager
@@ -90,30 +76,30 @@ def connected(address: str, tasks: Sequence[Task]) -> Iterator[None]:
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")  # read as Ray is imported; 20 of 40 s each without
     import ray
 
-    heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # Ray says there what its nodes complain of
+    with contextlib.redirect_stdout(io.StringIO()):  # Ray says there what its nodes complain of
         try:
-            _require_answer(address)
+            host, _, port = address.rpartition(":")
+            if host and port.isdecimal() and "/" not in host:  # Ray itself would try one that is wrong for minutes
+                host = ray.util.get_node_ip_address() if host in _LOOPBACK else host.strip("[]")
+                socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, OverflowError, ValueError, RuntimeError) as error:
             raise DeviceError(
                 f"--ray: no cluster at '{address}': {_first_line(error)}. Start one on the first machine with "
                 f"`ray start --head {_wanted()}`, or name it: --ray HOST:6379."
             ) from error
+        try:
+            for machine in dict.fromkeys(task.machine for task in tasks):
+                names = {RESOURCE, machine} - {""}
+                if not any(node["Alive"] and names <= node["Resources"].keys() for node in ray.nodes()):
+                    kind = f" named {machine}" if machine else ""
+                    raise DeviceError(
+                        f"the Ray cluster has no machine{kind} for tasks of tfbench. Start each with "
+                        f"`ray start --address=HEAD {_wanted(machine)}`, the first with --head."
+                    )
+            yield
         finally:
-            for number, handler in heard.items():  # Ray takes them
-                signal.signal(number, handler)
-        stack.callback(ray.shutdown)
-        for machine in dict.fromkeys(task.machine for task in tasks):
-            names = {RESOURCE, machine} - {""}
-            if not any(node["Alive"] and names <= node["Resources"].keys() for node in ray.nodes()):
-                kind = f" named {machine}" if machine else ""
-                raise DeviceError(
-                    f"the Ray cluster has no machine{kind} for tasks of tfbench. Start each with "
-                    f"`ray start --address=HEAD {_wanted(machine)}`, the first with --head."
-                )
-        yield
+            ray.shutdown()
 
 
 def make_tasks(
@@ -143,14 +129,14 @@ def make_tasks(
     def take(ended: Any) -> None:
         task = running.pop(ended)
         try:
-            made = Made(*ray.get(ended))
+            host, exit_code, last_line, journals = ray.get(ended)
         except ray.exceptions.RayError as error:
             if not isinstance(error, ray.exceptions.TaskCancelledError):  # which had not begun
                 tell(f"task {task.number}: {_first_line(error)}. {_left_behind(log.plan, task.number)}")
             return
-        said = f", exit code {made.exit_code}: {made.last_line}" if made.exit_code else ""
-        _bring_home(made.journals, log, store, state)
-        tell(f"task {task.number}: {len(made.journals)} of {len(task.runs)} runs, on {made.host}{said}")
+        said = f", exit code {exit_code}: {last_line}" if exit_code else ""
+        _bring_home(journals, log, store, state)
+        tell(f"task {task.number}: {len(journals)} of {len(task.runs)} runs, on {host}{said}")
 
     with StopSignals() as stop:
         while running and not stop.received:
@@ -168,12 +154,14 @@ def make_tasks(
     return was_interrupted
 
 
-def measure_task(plan: bytes, task: int, allows_code: bool) -> Made:
+def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, str, dict[str, bytes]]:
     """Makes a task on this node; one that is cancelled hands back what was measured by then.
+
+    Returns the node's name, the exit code of the command, the last line that it said, and journals by file name.
 
     Its folder stays where anything else ends it, so that nothing that was measured is lost.
     """
-    folder = Path(tempfile.mkdtemp(prefix=_folder_prefix(json.loads(plan)["plan"]["sweep_id"], task)))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX.format(json.loads(plan)["plan"]["sweep_id"], task)))
     (folder / "plan.json").write_bytes(plan)
     words = ["sweep", "--plan", "plan.json", "--task", str(task), *(["--allow-code"] if allows_code else [])]
     with tempfile.TemporaryFile() as output:
@@ -190,26 +178,21 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> Made:
         exit_code = command.wait()
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
-    journals = [path.read_bytes() for path in (folder / "mlruns" / "journals").glob("*.jsonl")]
+    journals = {path.name: path.read_bytes() for path in (folder / "mlruns" / "journals").glob("*.jsonl")}
     shutil.rmtree(folder, ignore_errors=True)
-    return Made(platform.node(), exit_code, lines[-1] if lines else "", journals)
-
-
-def _folder_prefix(sweep_id: str, task: int) -> str:
-    return f"tfbench-{sweep_id}-{task}-"
+    return platform.node(), exit_code, lines[-1] if lines else "", journals
 
 
 def _left_behind(plan: SweepPlan, task: int) -> str:
-    pattern = Path(tempfile.gettempdir(), f"{_folder_prefix(plan.sweep_id, task)}*", "mlruns", "journals", "*.jsonl")
-    return f"What it measured stays on its machine; `tfbench import` reads it: {pattern}"
+    folder = Path(tempfile.gettempdir(), _PREFIX.format(plan.sweep_id, task))
+    return f"What it measured stays on its machine; `tfbench import` reads it: {folder}*/mlruns/journals/*.jsonl"
 
 
-def _bring_home(journals: Sequence[bytes], log: SweepLog, store: Store, state: TrackingState) -> None:
+def _bring_home(journals: Mapping[str, bytes], log: SweepLog, store: Store, state: TrackingState) -> None:
     with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
-        paths = [Path(folder, f"{number}.jsonl") for number in range(len(journals))]
-        for path, data in zip(paths, journals, strict=True):
-            path.write_bytes(data)
-        import_journals(store, paths, None, state)
+        for name, data in journals.items():
+            Path(folder, name).write_bytes(data)
+        import_journals(store, list(Path(folder).iterdir()), None, state)
     note_results(log, store)
 
 
@@ -234,27 +217,10 @@ def _node_environment() -> dict[str, str]:
     raise RuntimeError("no raylet is above this process: its environment is not known.")
 
 
-def _require_answer(address: str) -> None:
-    """Connects to an address HOST:PORT once; Ray itself would try one that is wrong for minutes.
-
-    Raises:
-        ConnectionError: Nobody answers there.
-    """
-    import ray
-
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or "/" in host:  # "auto", or a form that Ray alone knows
-        return
-    host = ray.util.get_node_ip_address() if host in _LOOPBACK else host.strip("[]")
-    try:
-        socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise ConnectionError(getattr(error, "strerror", None) or error) from error
-
-
 def _wanted(machine: str = "") -> str:
-    return f"--resources='{json.dumps(dict.fromkeys([RESOURCE, *([machine] if machine else [])], 1))}'"
+    return f"--resources='{json.dumps({name: 1 for name in (RESOURCE, machine) if name})}'"
 
 
 def _first_line(error: Any) -> str:
-    return str(getattr(error, "cause", None) or error).strip().partition("\n")[0].rstrip(".")
+    told = getattr(error, "cause", None) or getattr(error, "strerror", None) or error
+    return str(told).strip().partition("\n")[0].rstrip(".")

@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.verdict import find_verdict
@@ -19,32 +19,29 @@ from tfbench.tracking.tracker import Curve, MakeTracker, SweepFigures, TrackedSw
 Point = tuple[float, Entry]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class ShownSweep:
+class ShownSweep(NamedTuple):
     """Where MLflow shows a sweep."""
 
     tracking_uri: str
-    experiment: str
     experiment_id: str
     num_missing: int  # that were measured, and are not there
 
 
-def show_sweep(store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], tracker: Tracker) -> TrackedSweep:
+def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> TrackedSweep:
     """Writes the view of a sweep, its curves and verdict, into the experiment of a tracker.
 
     Raises:
         TrackingError: The tracking server cannot take it.
     """
-    comparison = compare_sweep(store, plan, results)
     figures = SweepFigures(curves=find_curves(plan, comparison), verdict=find_verdict(comparison))
     return tracker.show_sweep(plan, figures)
 
 
-def try_to_show(store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], tracker: Tracker | None) -> str:
+def try_to_show(plan: SweepPlan, comparison: Comparison, tracker: Tracker | None) -> str:
     """Writes the view of a sweep that is over, if it is tracked; returns why it could not be written, "" if it was."""
     try:
         if tracker:
-            show_sweep(store, plan, results, tracker)
+            show_sweep(plan, comparison, tracker)
     except TrackingError as error:
         return str(error)
     return ""
@@ -69,15 +66,10 @@ def find_shown_sweep(
     if not places:
         raise _not_there(store, plan, len(run_ids), None)
     ((uri, experiment), _) = places.most_common(1)[0]
-    tracked = show_sweep(store, plan, results, make_tracker(uri, experiment))
+    tracked = show_sweep(plan, compare_sweep(store, plan, results), make_tracker(uri, experiment))
     if not tracked.run_ids:
         raise _not_there(store, plan, len(run_ids), None if uri == store.tracking_uri else uri)
-    return ShownSweep(
-        tracking_uri=uri,
-        experiment=experiment,
-        experiment_id=tracked.experiment_id,
-        num_missing=len(run_ids - tracked.run_ids),
-    )
+    return ShownSweep(uri, tracked.experiment_id, len(run_ids - tracked.run_ids))
 
 
 def _not_there(store: Store, plan: SweepPlan, num_runs: int, server: str | None) -> TrackingError:

@@ -8,16 +8,11 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
-from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import DatasetError, RecipeError, TfbenchError
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
     BATCH_KEY,
-    ROUND_TAG,
-    SETTING_TAG,
-    SETUP_TAG,
-    SWEEP_TAG,
     PlannedRun,
     PlannedRunResult,
     SweepPlan,
@@ -36,10 +31,8 @@ from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.plan import check_configurations, require_backends
 from tfbench.sweeps.show_in_mlflow import try_to_show
-from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_rejected, reopened
+from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_rejected, reopened, tags_of
 from tfbench.wording import shorten
-
-_DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
 
 
 class Planned(NamedTuple):
@@ -129,18 +122,17 @@ def make_task(
         TrackingError: The store cannot be written to.
     """
     found = find_results(maker.store, plan, maker.store.run_ids())
-    own = {
-        planned.number: found[planned.number] for planned in task.runs if planned.number in found
-    }  # a store may have others'
+    of_task = {planned.number for planned in task.runs}  # a store may have others'
+    own = {number: result for number, result in found.items() if number in of_task}
     log = SweepLog(None, dataclasses.replace(plan, data_dir=data_dir or plan.data_dir), own)
     return run_sweep(log, maker, observer, task.runs)
 
 
 def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
     """Sets the runs of a sweep side by side, here and in MLflow."""
-    problem = try_to_show(maker.store, plan, end.results, maker.tracker)
     comparison = compare_sweep(maker.store, plan, end.results)
-    return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
+    problem = try_to_show(plan, comparison, maker.tracker)
+    return Swept(comparison=comparison, plan=plan, end=end, view_problem=problem)
 
 
 def _refine(log: SweepLog, store: Store) -> bool:
@@ -176,7 +168,6 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
     """
     plan, start = log.plan, time.monotonic()
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
-    varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
     planned_runs = list_planned_runs(plan) if of is None else of
     planned = PlannedRun(0, 0, 0, 0)  # the one under way
     known = find_standing(plan, log.results, maker.store)
@@ -217,15 +208,12 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 keep_rejected(maker.store, run.request, run.rejection)
             end(result)
         elif not run.outcome.was_interrupted or run.is_finished:  # half a run is made again when the sweep goes on
-            found = run.outcome.result.exit
-            status = found.status if found and found.status != "RUNNING" else "FAILED"
-            reason = found.reason if found else ""
-            result = dataclasses.replace(result, outcome=status, run_id=run.request.run_id, reason=reason)
-            end(result, run.outcome.summary)
+            made = run.outcome
+            status = "FAILED" if made.result.status == "RUNNING" else made.result.status
+            end(dataclasses.replace(result, outcome=status, run_id=made.run_id, reason=made.reason), made.summary)
 
     def ends_all(error: TfbenchError, done: Sequence[SeriesRun]) -> bool:
-        is_first = not any(result.run_id for result in log.results.values())
-        return isinstance(error, DatasetError) and is_first and not varies_data
+        return isinstance(error, DatasetError) and not any(result.run_id for result in log.results.values())
 
     def execute(request: RunRequest, label: str) -> Run:
         return maker.make(request, observer, limits)
@@ -257,13 +245,7 @@ def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
         overrides=tuple(dict.fromkeys((*plan.overrides, *setting, *own_keys, *own_batch))),
         allows_code=plan.allows_code,
     )
-    tags = {
-        SWEEP_TAG: plan.sweep_id,
-        SETTING_TAG: str(planned.setting),
-        SETUP_TAG: setup.label,
-        ROUND_TAG: str(planned.round_number),
-    }
-    name = f"{request.name}-r{planned.round_number}"
+    name, tags = f"{request.name}-r{planned.round_number}", tags_of(plan, planned)
     return dataclasses.replace(request, name=name, data_dir=plan.data_dir, tags=tags, argv=plan.argv)
 
 

@@ -35,7 +35,6 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog, list_sweeps, reopened_log
 from tfbench.sweeps.plan import check_configurations
 
-_TAGS = (SWEEP_TAG, SETTING_TAG, SETUP_TAG, ROUND_TAG)  # which together say what run of a plan one is
 _REJECTED = "rejected: "  # what the reason of a run that was rejected begins with
 
 
@@ -122,6 +121,16 @@ def read_plan_file(path: Path) -> SweepPlan:
     return plan
 
 
+def tags_of(plan: SweepPlan, planned: PlannedRun) -> dict[str, str]:
+    """Returns the tags that together say which run of a plan one is."""
+    return {
+        SWEEP_TAG: plan.sweep_id,
+        SETTING_TAG: str(planned.setting),
+        SETUP_TAG: plan.setups[planned.setup].label,
+        ROUND_TAG: str(planned.round_number),
+    }
+
+
 def find_results(store: Store, plan: SweepPlan, run_ids: Iterable[str]) -> dict[int, PlannedRunResult]:
     """Returns what came of runs of a sweep by their numbers in the plan, as their tags say; the newest of each counts.
 
@@ -132,19 +141,10 @@ def find_results(store: Store, plan: SweepPlan, run_ids: Iterable[str]) -> dict[
         plan: Of the sweep.
         run_ids: Of any runs.
     """
-    numbers = {
-        (
-            plan.sweep_id,
-            str(planned.setting),
-            plan.setups[planned.setup].label,
-            str(planned.round_number),
-        ): planned.number
-        for planned in list_planned_runs(plan)
-    }
-    found = {}
+    numbers = {frozenset(tags_of(plan, planned).items()): planned.number for planned in list_planned_runs(plan)}
+    names, found = (SWEEP_TAG, SETTING_TAG, SETUP_TAG, ROUND_TAG), {}
     for brief in sorted(read_briefs(store, run_ids).found, key=lambda brief: brief.created):
-        sweep_id, setting, setup, round_number = (brief.tags.get(tag, "") for tag in _TAGS)
-        number = numbers.get((sweep_id, setting, setup, round_number))
+        number = numbers.get(frozenset((name, brief.tags.get(name, "")) for name in names))
         if number is not None and not is_half(brief.status, brief.reason):
             outcome = "REJECTED" if brief.reason.startswith(_REJECTED) else brief.status
             reason = brief.reason.removeprefix(_REJECTED)

@@ -95,16 +95,6 @@ def require_whole(database: Path) -> None:
         ) from error
 
 
-def check(database: Path) -> None:
-    """Raises if a file is no readable database; MLflow would try again for minutes.
-
-    Raises:
-        sqlite3.Error: Saying what is wrong.
-    """
-    with _open(database) as connection:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-
-
 def experiment_ids(database: Path) -> dict[str, str]:
     """Returns names and ids of the experiments that were not deleted.
 

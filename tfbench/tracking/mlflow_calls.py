@@ -7,17 +7,15 @@ import json
 import logging
 import os
 import sqlite3
-import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tfbench.errors import TrackingError
-from tfbench.machine.lean_import import import_without
+from tfbench.errors import SilentServerError, TrackingError
 from tfbench.records.run import RunResult
 from tfbench.tracking import database
-from tfbench.tracking.address import database_of
+from tfbench.tracking.address import database_of, is_server
 from tfbench.wording import cut, without_secrets
 
 if TYPE_CHECKING:
@@ -42,16 +40,14 @@ RUN_TAG = "tfbench.run_id"
 MAX_TWINS = 10  # of a run, that are looked for
 
 
-def set_up_mlflow(patience_seconds: float | None = None, left_out: Iterable[str] = ()) -> None:
+def set_up_mlflow(patience_seconds: float | None = None) -> None:
     """Imports MLflow, so that it says nothing unasked, and sets for how long it waits for a server.
 
     Args:
         patience_seconds: As of `find_patience`.
-        left_out: Packages that it is not to find, if it is imported for the first time.
     """
     os.environ.update(_SETTINGS | _server_settings(patience_seconds))
-    if "mlflow" not in sys.modules:
-        import_without("mlflow", left_out)  # sets up its loggers, which must not happen after ours
+    import mlflow  # noqa: F401  # sets up its loggers, which must not happen after ours
 
     for name in _NOISY:  # all that matters is raised, too
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -108,8 +104,18 @@ def unrepeated() -> Iterator[None]:
         os.environ[_RETRIES] = before
 
 
+def silent_server(uri: str, remedy: str) -> SilentServerError:
+    """Returns what is wrong with a server that does not answer."""
+    return SilentServerError(
+        f"MLflow at {without_secrets(uri)}: did not answer within {find_patience():g} s, which "
+        f"TFBENCH_SERVER_TIMEOUT sets. {remedy}".rstrip()
+    )
+
+
 def _explain(error: Exception, uri: str, remedy: str) -> TrackingError:
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if "timed out" in text and is_server(uri):
+        return silent_server(uri, remedy)
     return TrackingError(f"MLflow at {without_secrets(uri)}: {cut(without_secrets(text), 400)}. {remedy}".rstrip())
 
 

@@ -6,9 +6,11 @@ It is asked by a `tfbench.tracking.tracker.Tracker`, over a socket that it inher
 import contextlib
 import dataclasses
 import functools
+import os
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,18 +23,20 @@ from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database, fields, mlflow_sweep
-from tfbench.tracking.address import database_of, require_address
+from tfbench.tracking.address import database_of, is_server, require_address
 from tfbench.tracking.mlflow_calls import (
     RUN_TAG,
     create_run,
     end_of,
     explained,
+    find_patience,
     log_whole,
     make_database,
     metrics_at,
     milliseconds,
     search_run,
     set_up_mlflow,
+    silent_server,
     write_view,
 )
 from tfbench.tracking.mlflow_view import OVERVIEW
@@ -44,9 +48,11 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Experiment, Run
 
-OnAsk = Callable[[float | None], object]
+
+Bounded = Callable[[float], contextlib.AbstractContextManager[object]]
 _BYTES_PER_SECOND = 2**20  # of files, on a slow line
 _SECONDS_PER_RUN = 1.0  # of a sweep, each of which takes a call
+_MARGIN = 1.25  # MLflow's own patience ends first, and knows more of what is wrong
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -67,20 +73,21 @@ class MlflowTracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where it is noted which MLflow run stands for which run.
-        on_ask: Called when the server is about to be asked, with the seconds that its answers may take beyond its
-            patience; with None when plots are about to be drawn, which is no waiting for it.
+        bounded: Ends a server's call that lasts too long, which takes so many seconds more than its patience.
 
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
     """
 
-    def __init__(self, tracking_uri: str, experiment: str, store: Store, on_ask: OnAsk = lambda more: None) -> None:
+    def __init__(
+        self, tracking_uri: str, experiment: str, store: Store, bounded: Bounded = contextlib.nullcontext
+    ) -> None:
         require_address(tracking_uri)
         self._database = database_of(tracking_uri)
         self._uri = f"sqlite:///{self._database}" if self._database else tracking_uri
         self._experiment = experiment
         self._store = store
-        self._on_ask = on_ask
+        self._bounded = bounded
         self._recover = describe_recovery(tracking_uri, store)
         self._client: MlflowClient | None = None
         self._experiment_id: str | None = None
@@ -119,7 +126,6 @@ class MlflowTracker:
         try:
             size = path.stat().st_size
             tracked = self.update(result, summary)
-            self._on_ask(None)
             with work_folder(path) as folder:
                 write_files(result, summary, path, Path(folder), tracked)
                 self.finish(result, Path(folder))
@@ -173,7 +179,7 @@ class MlflowTracker:
             if self._database:
                 if not self._database.exists():
                     make_database(self._database)
-                database.check(self._database)
+                database.experiment_ids(self._database)  # of a damaged file, MLflow would try again for minutes
                 if self._database == self._store.database.absolute():
                     database.relocate(self._database, self._store.artifacts)
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
@@ -201,7 +207,7 @@ class MlflowTracker:
     def _attach(self, result: RunResult) -> _Progress:
         """Finds the MLflow run that stands for a result, or creates it."""
         run_id = result.request.run_id
-        run = self._find(run_id) or self._create(result)
+        run = self._find_or_create(result)
         uri, experiment_id = without_secrets(self._uri), run.info.experiment_id
         tracked = TrackedRun(tracking_uri=uri, experiment_id=experiment_id, run_id=run.info.run_id)
         self._progress[run_id] = _Progress(
@@ -216,28 +222,11 @@ class MlflowTracker:
             self._store.write_state(run_id, new)
         return self._progress[run_id]
 
-    def _find(self, run_id: str) -> "Run | None":
-        from mlflow.exceptions import MlflowException
-
-        client = self._connected()
-        state = self._store.read_state(run_id)
-        if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
-            try:
-                run = client.get_run(state.run.run_id)
-            except MlflowException as error:
-                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                    raise
-            else:
-                # A database that was made anew may give an old id to another run.
-                if run.data.tags.get(RUN_TAG) == run_id:
-                    return run
-        return search_run(client, self._resolve_experiment(), run_id)
-
-    def _create(self, result: RunResult) -> "Run":
+    def _find_or_create(self, result: RunResult) -> "Run":
         client, experiment_id, run_id = self._connected(), self._resolve_experiment(), result.request.run_id
         find = functools.partial(search_run, client, experiment_id, run_id)
         at, name = milliseconds(result.request.created), fields.run_name(result)
-        return create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, name)
+        return find() or create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, name)
 
     def _resolve_experiment(self) -> str:
         """Returns the experiment's id; makes the experiment and its pre-set view where they are missing."""
@@ -254,54 +243,64 @@ class MlflowTracker:
                 except MlflowException as error:
                     if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                         raise
-                experiment = self._find_experiment()
-            if experiment is None:
-                raise self._deleted()
-            write_view(self._connected(), experiment, OVERVIEW)
+                return self._resolve_experiment()
+            write_view(client, experiment, OVERVIEW)
             self._experiment_id = str(experiment.experiment_id)
         return self._experiment_id
 
     def _find_experiment(self) -> "Experiment | None":
         experiment = self._connected().get_experiment_by_name(self._experiment)
         if experiment is not None and experiment.lifecycle_stage == "deleted":
-            raise self._deleted()
+            raise TrackingError(
+                f"{without_secrets(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in MLflow, or "
+                "name another one with --experiment."
+            )
         return experiment
-
-    def _deleted(self) -> TrackingError:
-        return TrackingError(
-            f"{without_secrets(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in MLflow, or "
-            "name another one with --experiment."
-        )
 
     @contextlib.contextmanager
     def _asking(self, remedy: str | None = None, more: float = 0.0) -> Iterator[None]:
         with explained(self._uri, self._recover if remedy is None else remedy):
             set_up_mlflow()
-            self._on_ask(more)
-            yield
+            with self._bounded(more):
+                yield
 
 
 def main() -> None:
     """Imports MLflow, and answers what is asked until the other end of the socket is closed."""
     with contextlib.suppress(EOFError, OSError), Connection(int(sys.argv[1])) as connection:
         uri, experiment, root, patience_seconds = connection.recv()
-        # MLflow imports pandas for data sets that nobody logs here; a plugin of a user's, for a server, could want it.
         with contextlib.suppress(ImportError):  # which is said once MLflow is asked
-            set_up_mlflow(patience_seconds, left_out=["pandas"] if database_of(uri) else [])
-        tracker = MlflowTracker(uri, experiment, Store(root), on_ask=lambda more: connection.send(("asks", more)))
+            set_up_mlflow(patience_seconds)
+
+        @contextlib.contextmanager
+        def bounded(more: float) -> Iterator[None]:
+            """Ends this process with its call: a server that says a little now and then could keep it for ever."""
+
+            def give_up() -> None:
+                connection.send((False, silent_server(uri, describe_recovery(uri, Store(root)))))
+                os._exit(1)
+
+            timer = threading.Timer(_MARGIN * find_patience(patience_seconds) + more, give_up)
+            timer.start()
+            try:
+                yield
+            finally:
+                timer.cancel()
+
+        tracker = MlflowTracker(uri, experiment, Store(root), bounded if is_server(uri) else contextlib.nullcontext)
         while True:
-            method, arguments, named = connection.recv()
-            connection.send(_answer(getattr(tracker, method), arguments, named))
+            method, arguments = connection.recv()
+            connection.send(_answer(getattr(tracker, method), arguments))
 
 
-def _answer(asked: Callable[..., Any], arguments: Iterable[Any], named: Mapping[str, Any]) -> tuple[str, Any]:
-    """Returns "return" or "raise", and what."""
+def _answer(asked: Callable[..., Any], arguments: Iterable[Any]) -> tuple[bool, Any]:
+    """Returns True and what came of it, or False and the error."""
     try:
-        return "return", asked(*arguments, **named)
+        return True, asked(*arguments)
     except (TfbenchError, OSError) as error:
-        return "raise", error
+        return False, error
     except Exception as error:  # a bug, whose place is here
-        return "raise", RuntimeError(without_secrets(f"{error}\n\nIn MLflow's process:\n{traceback.format_exc()}"))
+        return False, RuntimeError(without_secrets(f"{error}\n\nIn MLflow's process:\n{traceback.format_exc()}"))
 
 
 if __name__ == "__main__":

@@ -1,31 +1,20 @@
-"""MLflow's server, started for a user interface and ended with everything that it started.
-
-`python -m tfbench.tracking.server` is MLflow's command line, whose server imports MLflow once. `mlflow server` looks at
-the database, and starts uvicorn in another process, which imports all of MLflow again: half of the time until it
-answers, and of its memory.
-"""
+"""MLflow's server, started for a user interface and ended with everything that it started."""
 
 import contextlib
 import errno
-import os
 import socket
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
 
 from tfbench.errors import TrackingError
 from tfbench.machine import children
 from tfbench.store.store import Store
 from tfbench.tracking import database
-
-if TYPE_CHECKING:
-    import psutil
 
 HOST = "127.0.0.1"
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - only where somebody asks for it
@@ -36,9 +25,8 @@ START_SECONDS = 300.0  # the first start after an installation reads hundreds of
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.2
 LOG_LINES = 8
-_PROGRAM = "tfbench.tracking.server"
-_GRACE_SECONDS = 3  # for requests under way, once it is to end: uvicorn would wait for the slowest of them
-_UVICORN = [sys.executable, "-m", "uvicorn"]
+# Seconds for requests under way, once it is to end: uvicorn would wait for the slowest of them.
+_GRACE = "--timeout-graceful-shutdown 3"
 
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -86,7 +74,7 @@ def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Pop
     """
     with contextlib.suppress(sqlite3.Error):  # one that may only be read is shown as it is
         database.relocate(store.database, store.artifacts)
-    arguments = ["server", "--host", host, "--port", str(port), "--workers", "1"]
+    arguments = ["server", "--host", host, "--port", str(port), "--workers", "1", "--uvicorn-opts", _GRACE]
     if host != HOST:
         names = [f"{name}:{port}" for name in _own_names(host)]
         names += _own_names(host) if port == HTTP_PORT else []  # which browsers leave out
@@ -98,7 +86,7 @@ def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Pop
         log = Path(folder) / "server.log"
         with log.open("wb") as output:
             # In a folder of its own: MLflow makes files in the current one, and uvicorn imports from it.
-            process = children.start(_PROGRAM, arguments, output=output, folder=folder, settings=_SETTINGS)
+            process = children.start("mlflow", arguments, output=output, folder=folder, settings=_SETTINGS)
         try:
             _wait_until_it_answers(process, HOST if host == _ALL_ADDRESSES else host, port, log)
             yield process
@@ -139,72 +127,23 @@ def _wait_until_it_answers(process: "subprocess.Popen[bytes]", host: str, port: 
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), direct.open(f"http://{host}:{port}/health", timeout=5):
-            if _listens(process, port):  # and not another that took the port at the same moment
-                return
+            return
         time.sleep(POLL_SECONDS)
     # It ends with code 0 when the port is in use: somebody took it since it was looked at.
     tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LOG_LINES:])
     raise TrackingError(f"MLflow's server did not start on port {port} of {host}. It wrote last:\n{tail}")
 
 
-def _family(process: "subprocess.Popen[bytes]") -> "list[psutil.Process]":
-    """Returns a server that runs, and its descendants."""
-    import psutil
-
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    return []
-
-
-def _listens(process: "subprocess.Popen[bytes]", port: int) -> bool:
-    import psutil
-
-    with contextlib.suppress(psutil.NoSuchProcess):
-        sockets = [one for relative in _family(process) for one in relative.net_connections(kind="tcp")]
-        return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in sockets)
-    return False
-
-
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     """Ends the server and its descendants, whom a killed server would leave behind."""
     import psutil
 
-    family = _family(process)
+    family = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     process.terminate()
     _, alive = psutil.wait_procs(family, timeout=STOP_SECONDS)
     for relative in alive:
         with contextlib.suppress(psutil.NoSuchProcess):
             relative.kill()
     process.wait()
-
-
-def main() -> None:
-    """Runs MLflow's command line with the arguments of this process."""
-    import mlflow.server
-    from mlflow.cli import cli
-
-    start = getattr(mlflow.server, "_exec_cmd", None)  # without it MLflow starts uvicorn in a way that is left to it
-
-    def start_here(command: list[str], *, extra_env: Mapping[str, str], **options: Any) -> Any:
-        if start and command[: len(_UVICORN)] != _UVICORN:
-            return start(command, extra_env=extra_env, **options)
-        _serve(command[len(_UVICORN) :], extra_env)
-
-    mlflow.server._exec_cmd = start_here
-    cli.main(prog_name="mlflow")
-
-
-def _serve(arguments: list[str], settings: Mapping[str, str]) -> NoReturn:
-    """Does what `python -m uvicorn` would do in a process with these environment variables, and ends this one."""
-    os.environ.update(settings)
-    # They look at the environment where they are imported, and decide there who is let in.
-    for name in [name for name in sys.modules if name == "mlflow.server" or name.startswith("mlflow.server.")]:
-        del sys.modules[name]
-    import uvicorn
-
-    limits = ["--timeout-graceful-shutdown", str(_GRACE_SECONDS)]
-    sys.exit(uvicorn.main([*arguments, *limits], prog_name="uvicorn"))
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from tfbench.errors import TrackingError
+from tfbench.errors import SilentServerError, TrackingError
 from tfbench.machine import children
 from tfbench.records.run import TrackedRun
 from tfbench.records.sweep import SweepPlan
@@ -19,18 +19,11 @@ from tfbench.tracking.address import is_server, require_address
 from tfbench.tracking.mlflow_calls import find_patience
 from tfbench.wording import without_secrets
 
-WORD_SECONDS = 5.0  # of a call to a server, after which its user hears what is waited for
+WORD_SECONDS = 5.0  # of waiting for a server, after which its user hears what is waited for
 REST_SECONDS = 300.0  # after a server was silent, until it is asked again
 STOP_SECONDS = 20.0  # for the process to leave: on a busy machine it takes seconds
 _POLL_SECONDS = 0.2
 _STDERR = 2
-_PROGRAM = "tfbench.tracking.mlflow_tracker"
-_MARGIN = 1.25  # MLflow's own patience ends first, and knows more of what is wrong
-_SILENT_SHARE = 0.9  # of the patience: a driver's clock may be coarse
-
-
-class SilentServerError(TrackingError):
-    """A tracking server did not answer in time; to ask it again at once would take as long again."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,9 +63,8 @@ class Tracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where the journals are, and where it is noted which MLflow run stands for which run.
-        patience_seconds: For a server that does not answer, two or more; None: what MLflow's own variables say, else
-            `mlflow_calls.DEFAULT_PATIENCE_SECONDS`. No call takes longer, however the server answers.
-        tell: Called with what is waited for.
+        patience_seconds: As of `mlflow_calls.find_patience`.
+        tell: Called with what is waited for, once.
 
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
@@ -89,15 +81,15 @@ class Tracker:
     ) -> None:
         require_address(tracking_uri)
         self._place = (tracking_uri, experiment, store.root, patience_seconds)
-        self._shown = without_secrets(tracking_uri)
         self._recover = describe_recovery(tracking_uri, store)
-        self._patience = find_patience(patience_seconds) if is_server(tracking_uri) else None
-        self._tell = tell
+        self._tell, self._word = None, ""
+        if is_server(tracking_uri):
+            patience = find_patience(patience_seconds)
+            self._tell = tell
+            self._word = f"waiting for MLflow at {without_secrets(tracking_uri)} (gives up after {patience:g} s)"
         self._child: _Child | None = None
         self._silence: tuple[float, SilentServerError] | None = None  # until when the server is not asked, and why
-        self._asked_at: float | None = None  # when the process began to ask the server
-        self._more = 0.0  # seconds that this may take beyond the patience
-        self._told_until = float("-inf")  # until when its user need not hear again that it is slow
+        self._waited = 0.0  # seconds, for the answer that comes next
 
     def prepare(self) -> None:
         """Has MLflow imported and connected; a database that is not there yet is not made.
@@ -121,7 +113,7 @@ class Tracker:
         shown: TrackedSweep = self._ask("show_sweep", plan, figures)
         return shown
 
-    def begin(self, method: str, *arguments: Any, **named: Any) -> "Future[Any]":
+    def begin(self, method: str, *arguments: Any) -> "Future[Any]":
         """Asks for one of the above, or to "follow" the journal of a run under way, and waits for no answer."""
         answer = Future[Any]()
         if self._silence and time.monotonic() < self._silence[0]:
@@ -134,7 +126,7 @@ class Tracker:
             return answer
         child.pending.append(answer)
         try:
-            child.connection.send((method, arguments, named))
+            child.connection.send((method, arguments))
         except OSError:
             self._lose()
         return answer
@@ -145,8 +137,8 @@ class Tracker:
             self._take_in(within_seconds)
         return answer.done()
 
-    def _ask(self, method: str, *arguments: Any, **named: Any) -> Any:
-        answer = self.begin(method, *arguments, **named)
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        answer = self.begin(method, *arguments)
         while not self.has_answered(answer, _POLL_SECONDS):
             pass
         return answer.result()
@@ -159,55 +151,41 @@ class Tracker:
         return self._child
 
     def _take_in(self, seconds: float) -> None:
-        """Takes in what the process says within some seconds; ends it where it asks a server for longer than it may."""
+        """Takes in what the process says within some seconds."""
         child = self._child
         if child is None:
             return
         try:
-            if child.connection.poll(seconds):
-                kind, value = child.connection.recv()
-                if kind == "asks":  # importing MLflow, and drawing plots, is no waiting for a server
-                    self._asked_at = None if value is None else time.monotonic()
-                    self._more = value or 0.0
-                    return
-                waited, self._asked_at = self._waited(), None
-                if kind == "return":
-                    child.pending.popleft().set_result(value)
-                else:
-                    is_silent = self._patience and waited >= _SILENT_SHARE * self._patience + self._more
-                    child.pending.popleft().set_exception(self._silent() if is_silent else value)
+            if not child.connection.poll(seconds):
+                self._wait_longer(seconds)
+                return
+            is_good, value = child.connection.recv()
         except (EOFError, OSError):
             self._lose()
-        if self._patience is None:
             return
-        if self._waited() > _MARGIN * self._patience + self._more:
-            self._lose(self._silent())
-        elif self._tell and self._waited() > WORD_SECONDS and time.monotonic() > self._told_until:
-            self._told_until = time.monotonic() + REST_SECONDS
-            self._tell(f"waiting for MLflow at {self._shown} (gives up after {self._patience:g} s)")
+        self._waited = 0.0
+        if is_good:
+            child.pending.popleft().set_result(value)
+            return
+        if isinstance(value, SilentServerError):
+            self._silence = time.monotonic() + REST_SECONDS, value
+        child.pending.popleft().set_exception(value)
 
-    def _waited(self) -> float:
-        """Returns for how many seconds the process has been asking the server."""
-        return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
+    def _wait_longer(self, seconds: float) -> None:
+        self._waited += seconds
+        if self._tell and self._waited > WORD_SECONDS:
+            self._tell(self._word)
+            self._tell = None
 
-    def _silent(self) -> SilentServerError:
-        """Returns what is wrong with a server that does not answer, which is not asked for a while."""
-        error = SilentServerError(
-            f"MLflow at {self._shown}: did not answer within {self._patience:g} s, which TFBENCH_SERVER_TIMEOUT sets. "
-            f"{self._recover}"
-        )
-        self._silence = time.monotonic() + REST_SECONDS, error
-        return error
-
-    def _lose(self, error: TrackingError | None = None) -> None:
+    def _lose(self) -> None:
         """Gives the process up, if there is one, and all that it was asked."""
-        child, self._child, self._asked_at = self._child, None, None
+        child, self._child = self._child, None
         if child is None:
             return
         code = child.end()
         gone = TrackingError(f"MLflow's process ended with exit code {code} before it had answered. {self._recover}")
         while child.pending:
-            child.pending.popleft().set_exception(error or gone)
+            child.pending.popleft().set_exception(gone)
 
 
 MakeTracker = Callable[[str, str], Tracker]  # from a tracking URI and an experiment

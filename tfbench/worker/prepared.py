@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tfbench import __version__, backends
-from tfbench.backends import resident_samples
 from tfbench.backends.one_device import Placed
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
 from tfbench.errors import DeviceError, Notice, RecipeError, WorkersError
@@ -145,8 +144,6 @@ def prepare(
         splits = data.load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
     for note in splits.notes:
         journal.append("note", text=note)
-    if training.data_on_device:
-        resident_samples.require_in_memory(splits)
     misfits = conflicts.find_misfits(splits.spec, recipe.dataset.name, training)
     if misfits:  # of data whose size only the user's own code knew
         raise RecipeError("\n".join(misfits))
@@ -165,7 +162,7 @@ def prepare(
         )
         resolved = backend.lay_out(resolved, recipe.distribution, model)
         if training.data_on_device:
-            resident_samples.require_plain_fit(model)
+            backend.require_resident(splits, model)
         if request.profile:
             require_apart(model, splits)
         if request.resume:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from tfbench import backends
 from tfbench.backends.peak import measure_bandwidth, measure_peak
 from tfbench.backends.profiling import Call, apportion, sum_up
+from tfbench.recipe.backend_support import why_layers_merge
 from tfbench.records.journal import Journal, files_folder, plain_fields
-from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, ProfileRound, TracedCall
+from tfbench.records.profile import CALLS, TRACE_FOLDER, ProfileRound, TracedCall
 from tfbench.records.run import RunRequest
 from tfbench.schema import to_plain
 from tfbench.worker.breakdown import Breakdown
@@ -64,6 +65,8 @@ def run_profile(
 
 
 def _profile_step(prepared: Prepared, seconds: float) -> None:
+    from tfbench.models.structure.flops import describe_calls
+
     backend, model, training = backends.current(), prepared.model, prepared.training
     journal, breakdown = prepared.journal, prepared.breakdown
     num_prefetched, num_in_the_making = backend.most_ahead()
@@ -72,8 +75,8 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     breakdown.switch("first_step")
     batches = backend.build_batches(prepared.build_batches(), prepared.resolved)
     step = backend.build_step(model, batches, prepared.resolved)
-    problem = step.why_not_apart
-    layers = step.describe_layers(training.global_batch_size)
+    problem = why_layers_merge(training.backend, training.compiler_used)
+    layers = [] if problem else describe_calls(step.calls, model.trainable_variables, training.global_batch_size)
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
     journal.append("stage", name="compiling the step, phase by phase")
     functions = TimedTurns()
@@ -88,8 +91,6 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     functions.add("full", *step.keras_call(pipeline), num_before=num_before)
     # Not of the pipeline itself: one turn would use up the batches that it has ready, and then time their making.
     functions.add("take", step.take_call(batches.iterator(num_ahead=num_prefetched)))
-    if copy := batches.copy_call():
-        functions.add(COPY_CALL, copy)
     breakdown.switch("steady")
     journal.append("stage", name="timing phases and layers in turns")
     for one in functions.rounds(seconds, step.restore):
@@ -126,11 +127,10 @@ def _trace_steps(prepared: Prepared) -> None:
     folder = files_folder(journal.path) / TRACE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     found = backend.trace(lambda: took.append(time_calls(backend.mark_steps(call), num_calls)), folder)
-    operations, waits = (sum_up(one, num_calls * num_steps) for one in (found.operations, found.waits))
+    operations = sum_up(found.operations, num_calls * num_steps)
     journal.append(
         "profile_operations",
         operations=[to_plain(one) for one in operations],
-        host_waits=[to_plain(one) for one in waits],
         num_steps=num_calls * num_steps,
         step_seconds=took[0] / num_steps,
     )

@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from tfbench.analysis.comparison.intervals import accuracy_interval, holm, log_interval
-from tfbench.errors import MeasurementError
 
 
 def test_an_interval_on_logarithms_is_that_worked_out_by_hand() -> None:
@@ -14,8 +13,7 @@ def test_an_interval_on_logarithms_is_that_worked_out_by_hand() -> None:
     assert interval is not None
     half = 4.302653 / math.sqrt(3)
     assert (interval.low, interval.high) == pytest.approx((2 ** (1 - half), 2 ** (1 + half)), rel=1e-6)
-    assert (interval.center, interval.num, interval.confidence) == pytest.approx((2.0, 3, 0.95))
-    assert "Student-t" in interval.method and "logarithms" in interval.method
+    assert (interval.center, interval.num) == (pytest.approx(2.0), 3)
     assert interval.relative_half_width == pytest.approx((interval.high - interval.low) / 4)
 
 
@@ -26,8 +24,6 @@ def test_an_interval_of_accuracies_is_that_worked_out_by_hand_and_ends_at_1() ->
     assert (interval.low, interval.high) == pytest.approx((0.95 - 0.127062, 1.0), abs=1e-6)
     low = accuracy_interval([0.0, 0.0, 0.01])
     assert low is not None and low.low == 0.0
-    with pytest.raises(MeasurementError, match=r"values from 0 to 1\. Received: 1.1"):
-        accuracy_interval([0.5, 1.1])
 
 
 @pytest.mark.parametrize("make", [log_interval, accuracy_interval])

@@ -1,6 +1,7 @@
 """What setups cost on each of several machines, against speeds, prices and energies that are planted."""
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,17 +10,14 @@ import pytest
 from sweeps import TWO_SETUPS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.analysis.comparison.machines import (
-    MachineSetup,
-    find_target,
-    list_setups,
-    machine_sentences,
-    version_warnings,
-)
+from tfbench.analysis.comparison.machines import MachineSetup, list_setups, machine_caveats, machine_sentences
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.energy import Part
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import Setup
+from tfbench.report.comparison.comparison import comparison_document, comparison_records
+from tfbench.report.comparison.machines import machines_section
+from tfbench.report.table import text
 
 BATCH = "training.global_batch_size"
 GPU_SETUP = Setup(strategy="default", devices=("gpu:0",))
@@ -87,8 +85,8 @@ def test_each_machine_has_its_fastest_setup_first_and_each_setting_its_own_machi
 
 
 def test_runs_of_one_machine_or_over_several_at_once_are_no_machines() -> None:
-    assert list_setups(compared(runs_of("big", 100.0))) == []
-    assert sentences(compared(runs_of("big", 100.0))) == []
+    one = compared(runs_of("big", 100.0))
+    assert (list_setups(one), sentences(one), machines_section(one)) == ([], [], None)
     spread = [dataclasses.replace(run, num_machines=2) for run in runs_of("big", 5000.0)]
     assert list(by_machine(compared(spread, runs_of("small", 1000.0)))) == ["small"]
 
@@ -111,7 +109,8 @@ def test_a_price_is_the_user_s_or_that_of_an_instance_of_the_name(
     cost: dict[str, Any], prices: dict[str, float], expected: dict[str, tuple[float, str]]
 ) -> None:
     found = compared(runs_of("big", 1.0, cost=cost), runs_of("small", 1.0, cost=cost), prices=prices)
-    assert {one.machine: tuple(one.price) for one in list_setups(found) if one.price} == expected
+    told = {one.machine: (one.price_per_hour, one.currency) for one in list_setups(found) if one.price_per_hour}
+    assert told == expected
 
 
 def test_prices_in_two_currencies_are_not_held_against_each_other() -> None:
@@ -120,21 +119,6 @@ def test_prices_in_two_currencies_are_not_held_against_each_other() -> None:
     found = dataclasses.replace(found, machine_settings=yen)
     assert len(sentences(found)) == 1
     assert all(one.epoch_cost for one in list_setups(found))
-
-
-def test_the_way_to_an_accuracy_is_paid_for_where_every_run_got_there() -> None:
-    def reaching(host: str, *seconds: float | None) -> list[RunBrief]:
-        runs = zip(runs_of(host, 1000.0), seconds, strict=True)
-        return [dataclasses.replace(run, target_accuracy=0.98, seconds_to_accuracy=one) for run, one in runs]
-
-    found = compared(reaching("big", 3600.0, 3636.0, 3600 / 1.01), reaching("small", 7200.0, 7272.0, 7200 / 1.01))
-    machines = by_machine(found)
-    assert [machines[name].cost_to_accuracy for name in ("big", "small")] == pytest.approx([3.0, 1.0])
-    assert find_target(found) == 0.98
-    assert sentences(found)[-1].startswith("Cheapest machine to a validation accuracy of 0.98 (not judged): small")
-    found = compared(reaching("big", 3600.0, 3636.0, 3600 / 1.01), reaching("small", 7200.0, None, 7100.0))
-    assert by_machine(found)["small"].seconds_to_accuracy is None
-    assert not any("accuracy" in text for text in sentences(found))
 
 
 def using(host: str, *parts: Part, per_joule: tuple[float | None, ...]) -> list[RunBrief]:
@@ -158,18 +142,14 @@ def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts_that_every_r
     assert joules == {"big": None, "small": pytest.approx(6000.0)}
 
 
-def test_versions_that_differ_are_warnings_that_name_the_machines_and_hardware_is_none() -> None:
-    found = compared(
-        runs_of("a", 1000.0, environment={"keras": "3.12.0"}),
-        runs_of("b", 1000.0, environment={"keras": "3.13.0"}),
-        runs_of("c", 1000.0, environment={"keras": "3.12.0", "cpu_model": "Other CPU", "memory_bytes": 2**40}),
-    )
-    assert version_warnings(found) == [
-        "Machines have different versions, which may explain differences in speed: keras 3.12.0 on a and c, 3.13.0 "
-        "on b."
+def test_versions_that_differ_are_named_and_hardware_is_no_difference() -> None:
+    found = compared(runs_of("a", 1.0, environment={"keras": "3.11.0"}), runs_of("b", 1.0))
+    assert list(machine_caveats(found)) == [
+        "Machines have different versions of keras, which may explain differences in speed."
     ]
-    assert sentences(found)  # a warning, and no more
-    assert version_warnings(compared(runs_of("a", 1.0), runs_of("b", 1.0, environment={"usable_cores": 64}))) == []
+    assert sentences(found)  # a caveat, and no more
+    alike = compared(runs_of("a", 1.0), runs_of("b", 1.0, environment={"usable_cores": 64, "cpu_model": "Other CPU"}))
+    assert list(machine_caveats(alike)) == []
 
 
 def test_what_was_set_on_one_machine_alone_keeps_it_from_being_held_against_others() -> None:
@@ -178,3 +158,25 @@ def test_what_was_set_on_one_machine_alone_keeps_it_from_being_held_against_othe
         run.settings["thread_variables"] = "OMP_NUM_THREADS=1"
     found = compared(runs_of("big", 2000.0), small)
     assert (sentences(found), len(list_setups(found))) == ([], 2)
+
+
+def test_the_table_has_a_line_a_machine_and_setting_and_json_the_figures() -> None:
+    listed = [runs_of(host, speed, batch=n) for n in (32, 64) for host, speed in (("big", 2000.0), ("small", 1000.0))]
+    found = compared(*listed, prices={"big": 3.6})
+    section = machines_section(found)
+    assert section is not None
+    assert [" ".join(line.split()) for line in text([section], 140)[1:6]] == [
+        "batch machine setup samples/s an hour epoch epoch costs",
+        "32 big default cpu:0 2,000 ± 2.5 % 3.6 USD 30 s 0.03 USD",
+        "32 small default cpu:0 1,000 ± 2.5 % 60 s",
+        "64 big default cpu:0 2,000 ± 2.5 % 3.6 USD 30 s 0.03 USD",
+        "64 small default cpu:0 1,000 ± 2.5 % 60 s",
+    ]
+    document = json.loads(json.dumps(comparison_document(found, ()), allow_nan=False))
+    big, small, *_ = document["machines"]
+    assert (big["machine"], big["setup"], big["setting"]) == ("big", "default cpu:0 on big", {BATCH: 32})
+    assert (big["price_per_hour"], big["currency"], big["epoch_cost"]) == (3.6, "USD", pytest.approx(0.03))
+    assert (small["price_per_hour"], small["epoch_cost"]) == (None, None)
+    assert [entry["machine"] for entry in document["rows"][0]["entries"]] == ["big", "small"]
+    lines = comparison_records(found).csv().splitlines()
+    assert lines[0].endswith(",reason,machine") and lines[1].endswith(",big")

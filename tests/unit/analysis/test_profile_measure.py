@@ -69,12 +69,6 @@ def test_all_figures_rest_on_the_same_rounds_so_that_they_add_up() -> None:
     assert milliseconds(profile.sum_seconds) == 5.9
 
 
-def test_a_copy_to_the_device_is_a_phase_and_no_part_of_the_keras_loop() -> None:
-    phases = summarize(rounds=(build_round(copy=0.25),)).phases
-    assert [phase.name for phase in phases[:3]] == ["input", "copy", "dispatch"]
-    assert (milliseconds(phases[1].seconds), milliseconds(phases[-1].seconds)) == (0.25, 0.15)
-
-
 def test_a_part_is_the_mean_of_the_functions_that_it_was_seen_in_without_the_update() -> None:
     # 0.4 and 0.6 ms. Beside the update it is 0.9, and the gradient 0.8 instead of 0.5.
     calls = {"backward": {"forward/0": 0.6}, "update": {"forward/0": 0.9, "backward/0": 0.8}}

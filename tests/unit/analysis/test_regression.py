@@ -190,7 +190,6 @@ def test_a_check_is_one_json_object() -> None:
     document = check_document(done, "baseline.json", 1)
     speedup, baseline = document["speedup"], document["baseline"]
     assert (document["judgement"], speedup["judgement"], document["num_failed"]) == ("regression", "slower", 1)
-    assert (speedup["low"], speedup["high"], speedup["confidence"]) == (done.speedup.low, done.speedup.high, 0.95)
-    assert speedup["method"] == "Student's t on the logarithms of the processes' speeds; 8 degrees of freedom"
+    assert (speedup["low"], speedup["high"]) == (done.speedup.low, done.speedup.high)
     assert (baseline["source"], baseline["samples_per_second"]) == ("baseline.json", list(BASE))
     assert (document["unequal"], document["changed"]) == ([], [])

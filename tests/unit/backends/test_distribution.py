@@ -6,10 +6,11 @@ import pytest
 import tensorflow as tf
 
 from builders import build_placement
+from tfbench.backends.one_device import choose_devices
 from tfbench.backends.tensorflow.device_watch import verify_placement
 from tfbench.backends.tensorflow.placement import ResolvedDistribution, feed_alike, require_possible, resolve
 from tfbench.errors import DeviceError, MeasurementError
-from tfbench.recipe.devices import require_usable
+from tfbench.recipe.devices import Device, require_usable
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
 ONE, TWO, THREE = ("cpu:0",), ("cpu:0", "cpu:1"), ("cpu:0", "cpu:1", "cpu:2")
@@ -72,10 +73,31 @@ def test_rejects_hierarchical_copy_over_an_odd_number_of_gpus() -> None:
         require_usable(config("mirrored", *devices, cross_device_ops="hierarchical_copy"), training(40))
 
 
-@pytest.mark.parametrize("devices", [ONE, TWO])
-def test_takes_what_is_possible(devices: tuple[str, ...]) -> None:
-    require_possible(config("mirrored", *devices, cross_device_ops="hierarchical_copy"), training())
-    require_possible(config("mirrored", "cpu:0"), training(compiler="xla"))
+# Strategy, devices, GPUs that are seen, and what is chosen, or said.
+CHOSEN: list[tuple[str, tuple[str, ...], int, str]] = [
+    ("default", (), 2, "gpu:0"),
+    ("mirrored", (), 2, "gpu:0 gpu:1"),
+    ("mirrored", (), 0, "cpu:0"),
+    ("mirrored", ("gpu",), 2, "gpu:0 gpu:1"),
+    ("default", ("gpu:1",), 2, "gpu:1"),
+    ("mirrored", TWO, 2, "cpu:0 cpu:1"),
+    ("default", ("gpu:7",), 2, "gpu:7: not found. TensorFlow sees: cpu:0, gpu:0, gpu:1. `tfbench devices` says why"),
+    ("mirrored", ("gpu",), 0, "gpu: not found. TensorFlow sees: cpu:0."),
+    ("default", ("gpu",), 2, "devices: 'gpu' means every GPU, here gpu:0, gpu:1, and strategy default takes one."),
+]
+
+
+@pytest.mark.parametrize(("strategy", "devices", "num_gpus", "expected"), CHOSEN)
+def test_devices_are_chosen_among_those_that_are_seen(
+    strategy: str, devices: tuple[str, ...], num_gpus: int, expected: str
+) -> None:
+    gpus = tuple(Device("gpu", index) for index in range(num_gpus))
+    try:
+        chosen = choose_devices(config(strategy, *devices), training(), gpus, takes_all=strategy == "mirrored")
+    except DeviceError as error:
+        assert str(error).startswith(expected)
+    else:
+        assert " ".join(map(str, chosen)) == expected
 
 
 def test_a_worker_must_know_which_it_is() -> None:

@@ -74,41 +74,6 @@ def test_a_training_image_is_a_part_of_the_stored_one_less_its_mean_and_may_be_t
     assert len({(y, x) for y, x, _ in places}) > 15  # of 25: rows and columns are drawn apart
 
 
-def test_samples_that_are_drawn_come_twice_or_never() -> None:
-    splits = build_images(50, drawn=True)
-    batches = take(build_training_dataset(splits, global_batch_size=50, seed=1), 2)
-    for _, labels in batches:
-        assert 20 < len(set(labels)) < 45  # about 1 - 1/e of them
-    assert list(batches[0][1]) != list(batches[1][1])
-    (rest,) = take(build_training_dataset(splits, global_batch_size=50, seed=1, first_step=1), 1)
-    assert list(rest[1]) == list(batches[1][1])
-
-
-@pytest.mark.parametrize(
-    ("views", "view", "top", "left", "turned"),
-    [
-        (9, 5, 2, 4, False),
-        (10, 1, 0, 4, False),
-        (10, 9, 4, 4, True),
-        (10, None, 2, 2, False),
-    ],
-)
-def test_a_view_is_the_same_part_of_every_image(
-    views: int, view: int | None, top: int, left: int, turned: bool
-) -> None:
-    splits = build_images(3, views=views, mirrors=True)
-    ((images, labels),) = take(build_validation_dataset(splits, batch_size=3, view=view), 2)
-    expected = splits.validation.inputs[:, top : top + SEEN, left : left + SEEN]
-    assert np.array_equal(images, (expected[:, :, ::-1] if turned else expected).astype(np.float32))
-    assert list(labels) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("name", ["train", "validation", "test"])
-def test_an_evaluation_holds_every_sample_once_in_order(name: Any) -> None:
-    batches = take(build_validation_dataset(build_images(5, mirrors=True), batch_size=2, split=name), 9)
-    assert [list(labels) for _, labels in batches] == [[0, 1], [2, 3], [4]]
-
-
 def test_memory_that_tensorflow_can_use_is_not_copied() -> None:
     array = allocate((3, 5), np.int64)
     assert array.ctypes.data % ALIGNMENT == 0

@@ -48,20 +48,15 @@ class Device(peak.Kernels):
         return run
 
 
-@pytest.mark.parametrize("launch", [20e-6, 200e-6, 2e-3])
-@pytest.mark.parametrize("teraflops", [1.0, 60.0, 800.0])
+# At 800 TFLOP/s eight products of 4096 rows take 1.4 ms.
+@pytest.mark.parametrize(("launch", "teraflops"), [(2e-3, 1.0), (200e-6, 60.0), (20e-6, 800.0), (2e-3, 800.0)])
 def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_peak(
     monkeypatch: pytest.MonkeyPatch, launch: float, teraflops: float
 ) -> None:
     device = Device(monkeypatch, launch=launch, flops_per_second={0: teraflops * 1e12})
-    # At 800 TFLOP/s eight products of 4096 rows take 1.4 ms.
     check = peak.measure_peak(device, ("/device:GPU:0",), "mixed_bfloat16", seconds=1.0)
     assert check.sizes == (4096, 4096, 4096)
     assert 0.99 <= check.flops_per_second / (teraflops * 1e12) <= 1.0
-
-
-def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = Device(monkeypatch, launch=200e-6, flops_per_second={0: 1e12})
     assert 0.99 <= peak.measure_bandwidth(device, ("/device:GPU:0",), seconds=1.0).bytes_per_second / 3e12 <= 1.0
 
 
@@ -83,19 +78,8 @@ def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
     assert checks.sizes_of_a_step(ModelSummary(num_parameters=1, num_trainable_parameters=1), 32) is None
 
 
-def test_the_fastest_round_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = Device(monkeypatch, launch=0.0, flops_per_second={0: 1e12})
-    monkeypatch.setattr(peak, "_find_least", lambda backend, devices: 0.05)
-    # A small product, a large one by itself, then the rounds of it.
-    times = iter([0.001, 0.2, 0.5, 0.25, 0.125])
-    monkeypatch.setattr(peak, "_time", lambda run, num_calls: next(times))
-    check = peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=0.8)
-    assert (check.num_rounds, check.seconds, check.flops) == (3, 0.125, 2 * 2048**3)
-
-
 def test_every_device_has_its_products_of_what_the_layers_compute_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peak, "_CPU_SIZE", 64)
-    monkeypatch.setattr(peak, "_SMALL_SIZE", 64)
     monkeypatch.setattr(peak, "_MIN_ROUND_SECONDS", 0.001)
     monkeypatch.setattr(peak, "_MIN_LAUNCHES", 1)
     devices = ("/device:CPU:0", "/device:CPU:0")
@@ -104,11 +88,6 @@ def test_every_device_has_its_products_of_what_the_layers_compute_in(monkeypatch
     of_a_call = 2 * 2 * 64**3  # two for each multiply-accumulate, on two devices
     assert check.flops % (of_a_call if check.sizes == (64, 64, 64) else 2 * 2 * 8 * 4 * 2) == 0
     assert peak.measure_bandwidth(BACKEND, devices[:1], seconds=0.0).num_rounds == 3
-
-
-def test_a_machine_on_which_a_large_product_takes_too_long_is_given_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = Device(monkeypatch, launch=1e-4, flops_per_second={0: 20e9})  # 0.9 s for 2048 rows
-    assert peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=1.0).size == 1024
 
 
 def check_limits(

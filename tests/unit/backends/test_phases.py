@@ -73,9 +73,8 @@ def to_numpy(value: Any) -> npt.NDArray[Any]:
 
 def read_all(step: Any) -> list[npt.NDArray[Any]]:
     """Returns all that a step changes, but for metrics, which are last."""
-    of_metrics = len(step.model.metrics_variables)
-    held = itertools.chain(*step.take_state()) if NAME == "jax" else (one.value for one in step._variables)
-    return list(map(to_numpy, held))[:-of_metrics]
+    held = itertools.chain(*step.take_state()[:-1]) if NAME == "jax" else (one.value for one in step.variables)
+    return list(map(to_numpy, held))
 
 
 def test_the_loss_and_the_gradients_of_a_step_are_those_worked_out_by_hand() -> None:
@@ -146,7 +145,6 @@ def test_batches_at_hand_are_the_first_ones_over_and_over_and_the_pipeline_goes_
         for wanted in [*given[:-2], given[0]]:
             np.testing.assert_array_equal(to_numpy(next(iterator)[0]), wanted)
     np.testing.assert_array_equal(to_numpy(next(batches.pipeline())[0]), given[-2])
-    assert batches.copy_call() is None
 
 
 @of_jax
@@ -173,7 +171,7 @@ def test_xla_leaves_out_nothing_of_a_phase() -> None:
 @of_torch
 def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> None:
     step, _ = take_apart(compiled(build_model()), 6)
-    layers = {layer.index: layer.name for layer in step.describe_layers(BATCH)}
+    layers = {index: call.operation.name for index, call in enumerate(step.calls)}
     backend = backends.current()
     for upto in PHASES:
         call = step.call(upto)
@@ -211,7 +209,5 @@ def test_phases_of_a_step_that_is_compiled_are_those_of_one_that_is_not(monkeypa
         step, _ = take_apart(model)
         step.call("update")()
         found.append(read_all(step))
-        assert ("torch.compile makes one program" in step.why_not_apart) == compiles
-        assert bool(step.describe_layers(BATCH)) != compiles
     for own, other in zip(*found, strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-6)

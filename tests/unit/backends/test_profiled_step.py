@@ -46,6 +46,7 @@ def compiled(model: keras.Model, *, runs_eagerly: bool = False) -> keras.Model:
     ends_in_logits = model.layers[-1].activation is keras.activations.linear
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=ends_in_logits)
     model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss, run_eagerly=runs_eagerly)
+    model.optimizer.build(model.trainable_variables)
     return model
 
 

@@ -1,154 +1,213 @@
-"""Training from samples on the device: the same steps, in the same order, as batches from the host.
-
-In a process that trains with one backend: `KERAS_BACKEND=jax pytest FILE`.
-"""
+"""Training from samples on the device: the same steps, in the same order, as batches from the host."""
 
 import dataclasses
-import itertools
 from typing import Any
 
+import keras
 import numpy as np
-import numpy.typing as npt
 import pytest
+import tensorflow as tf
 
-from resident_training import BATCH, NAME, SPEC, STEPS, build_model, configure, place, train
+from builders import build_placement
 from tfbench import backends
-from tfbench.backends.resident_samples import build_finish, number_blocks, too_many_named
+from tfbench.backends.tensorflow import gathering
+from tfbench.backends.tensorflow.placement import ResolvedDistribution
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources.synthetic import generate_splits
-from tfbench.errors import DatasetError, DeviceError
+from tfbench.errors import DatasetError, DeviceError, RecipeError
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.sections import TrainingConfig
+
+BATCH, STEPS = 16, 4  # an epoch of 50 samples, the last batch of which reaches over the end of the pass
+SPEC: dict[str, Any] = {
+    "input_shape": (5, 5, 1),
+    "input_dtype": "uint8",
+    "target_shape": (),
+    "num_classes": 3,
+    "train_samples": 50,
+    "validation_samples": 10,
+    "input_scale": 1 / 255,
+    "mean": "image",
+}
 
 
-@pytest.fixture(scope="module")
-def splits() -> Splits:
-    return generate_splits(DatasetSpec(**SPEC), seed=2)
+def generate(pool: int = 50, **fields: Any) -> Splits:
+    splits = generate_splits(DatasetSpec(**SPEC | fields), seed=2)
+    train = Split(inputs=splits.train.inputs[:pool], targets=splits.train.targets[:pool], num_samples=50)
+    return dataclasses.replace(splits, train=train)
 
 
-def values_of(model: Any) -> list[npt.NDArray[Any]]:
-    backend = backends.current()
-    return [backend.to_numpy(variable) for variable in backend.training_variables(model)]
+def configure(*, on_device: bool = True, **values: Any) -> TrainingConfig:
+    values = {"steps_per_execution": 3 if on_device else 1, **values}  # the last call of an epoch has one step
+    return TrainingConfig(global_batch_size=BATCH, epochs=2, seed=3, data_on_device=on_device, **values)
 
 
-def require_alike(
-    found: list[npt.NDArray[Any]], usual: list[npt.NDArray[Any]], *, is_exact: bool = NAME != "jax"
+def build_model(training: TrainingConfig, kind: Any = keras.Model, *, optimizer: Any = None) -> Any:
+    """Builds a network whose moving statistics tell the order of its steps, and its dropout, too."""
+    keras.utils.set_random_seed(1)
+    layers = keras.layers
+    inputs = keras.Input((5, 5, 1))
+    hidden = layers.BatchNormalization()(layers.Dense(8, use_bias=False)(layers.Flatten()(inputs)))
+    model = kind(inputs, layers.Dense(3)(layers.Dropout(0.5)(hidden)))
+    model.compile(
+        optimizer or "adam",
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        steps_per_execution=training.steps_per_execution,
+        jit_compile=training.compiler == "xla",
+    )
+    return model
+
+
+def train(
+    training: TrainingConfig, splits: Splits, model: Any, *, epochs: range = range(2), strategy: Any = None
+) -> dict[str, list[float]]:
+    """Trains, with a validation after each epoch; returns what Keras tells of them."""
+    backend, first_step = backends.current(), epochs.start * STEPS
+    if training.data_on_device:
+        strategy = strategy or tf.distribute.get_strategy()
+        placed = ResolvedDistribution(build_placement(devices=("cpu:0",)), ("/device:CPU:0",), strategy)
+        batches = backend.build_resident_training(
+            model, splits, training, placed, steps_per_epoch=STEPS, first_step=first_step
+        )
+    else:
+        batches = backend.build_training_dataset(splits, global_batch_size=BATCH, seed=3, first_step=first_step)
+    history: dict[str, list[float]] = model.fit(
+        batches,
+        initial_epoch=epochs.start,
+        epochs=epochs.stop,
+        steps_per_epoch=STEPS,
+        validation_data=backend.build_validation_dataset(splits, batch_size=4),
+        shuffle=False,
+        verbose=0,
+    ).history
+    return history
+
+
+def values_of(model: Any) -> list[Any]:
+    return [backends.current().to_numpy(variable) for variable in backends.current().training_variables(model)]
+
+
+def require_alike(model: Any, usual: Any) -> None:
+    for one, other in zip(values_of(model), values_of(usual), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class OwnLoss(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """Has a loss of its own."""
+
+    def compute_loss(self, *arguments: Any, **options: Any) -> Any:
+        return 2 * super().compute_loss(*arguments, **options)
+
+
+class OwnCompile(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """Does two steps a call, whatever it is told, and has a metric more."""
+
+    def compile(self, *arguments: Any, **options: Any) -> None:
+        metrics = [*options.pop("metrics"), keras.metrics.SparseTopKCategoricalAccuracy(2, name="top")]
+        super().compile(*arguments, metrics=metrics, **options | {"steps_per_execution": 2})
+
+
+# Training, samples that are there, network, optimizer and precision.
+CASES: dict[str, tuple[TrainingConfig, int, Any, Any, str]] = {
+    "some steps a call": (configure(), 50, keras.Model, keras.optimizers.Adam, "float32"),
+    "more than an epoch has": (configure(steps_per_execution=100), 50, keras.Model, keras.optimizers.Adam, "float32"),
+    "a pool": (configure(), 20, keras.Model, keras.optimizers.Adam, "float32"),
+    "own loss": (configure(), 50, OwnLoss, keras.optimizers.Adam, "float32"),
+    "own compile": (configure(), 50, OwnCompile, keras.optimizers.Adam, "float32"),
+    "scaled loss": (configure(), 50, keras.Model, keras.optimizers.Adam, "mixed_float16"),
+    "gradients of two steps": (
+        *(configure(), 50, keras.Model),
+        *(lambda: keras.optimizers.Adam(gradient_accumulation_steps=2), "float32"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("training", "pool", "kind", "optimizer", "policy"), CASES.values(), ids=CASES)
+def test_it_trains_as_batches_from_the_host_do(
+    training: TrainingConfig, pool: int, kind: Any, optimizer: Any, policy: str
 ) -> None:
-    """Holds values against each other: bit for bit, but as far as XLA's loop rounds as its step does."""
-    for one, other in zip(found, usual, strict=True):
-        if is_exact:
-            np.testing.assert_array_equal(one, other)
-        else:
-            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-
-
-@pytest.fixture(scope="module")
-def usual(splits: Splits) -> tuple[list[npt.NDArray[Any]], dict[str, list[float]]]:
-    """The values after two epochs of batches from the host, step by step, and what Keras tells of them."""
-    training = configure(on_device=False, steps_per_execution=1)
-    model = build_model(training)
+    splits, as_usual = generate(pool), configure(on_device=False)
+    keras.config.set_dtype_policy(policy)
+    try:
+        usual, model = (build_model(one, kind, optimizer=optimizer()) for one in (as_usual, training))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    usual_history = train(as_usual, splits, usual)
     history = train(training, splits, model)
-    return values_of(model), history
+    assert history == {name: pytest.approx(values, rel=1e-5) for name, values in usual_history.items()}
+    assert int(model.optimizer.iterations) == int(usual.optimizer.iterations)  # the last call of an epoch ends with it
+    require_alike(model, usual)
 
 
-@pytest.mark.parametrize("steps_per_execution", [1] if NAME == "torch" else [3, 100])
-def test_it_trains_as_batches_from_the_host_do(steps_per_execution: int, splits: Splits, usual: Any) -> None:
-    training = configure(steps_per_execution=steps_per_execution)
-    model = build_model(training)
-    history = train(training, splits, model)
-    assert int(model.optimizer.iterations) == 2 * STEPS  # the last execution of an epoch ends with it
-    require_alike(values_of(model), usual[0])
-    assert history == {name: pytest.approx(values, rel=1e-5) for name, values in usual[1].items()}
-
-
-@pytest.mark.skipif(NAME != "tensorflow", reason="of TensorFlow's strategies and compilers")
-def test_a_strategy_of_one_device_trains_the_same_and_xla_compiles_the_loop_as_a_whole(
-    splits: Splits, usual: Any
-) -> None:
-    import tensorflow as tf
-
-    training, strategy = configure(), tf.distribute.OneDeviceStrategy("/device:CPU:0")
+def test_a_strategy_of_one_device_trains_the_same_and_xla_compiles_the_loop_as_a_whole() -> None:
+    splits, usual, strategy = generate(), build_model(configure()), tf.distribute.OneDeviceStrategy("/device:CPU:0")
+    history = train(configure(), splits, usual)
     with strategy.scope():
-        model = build_model(training)
-    train(training, splits, model, strategy=strategy)
-    require_alike(values_of(model), usual[0])
-    training = configure(compiler="xla")
-    model = build_model(training)
-    history = train(training, splits, model)
+        model = build_model(configure())
+    train(configure(), splits, model, strategy=strategy)
+    require_alike(model, usual)
+    model = build_model(configure(compiler="xla"))
+    by_xla = train(configure(compiler="xla"), splits, model)
     assert int(model.optimizer.iterations) == 2 * STEPS
-    assert history["loss"] == pytest.approx(usual[1]["loss"], abs=0.5)  # XLA draws another dropout
+    assert by_xla["loss"] == pytest.approx(history["loss"], abs=0.5)  # XLA draws another dropout
 
 
-def test_another_compiler_is_given_the_same_step(splits: Splits, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = []
-    if NAME == "torch":  # its compiler takes a minute; what it makes of a step is not asked here
-        monkeypatch.setattr("torch.compile", lambda step: given.append(step.__module__) or step)
-    found = []
-    for compiler in (None, "inductor" if NAME == "torch" else "eager"):
-        training = configure(compiler=compiler)
-        model = build_model(training, is_small=True)
-        train(training, splits, model)
-        found.append(values_of(model))
-    require_alike(*found, is_exact=NAME == "torch")
-    assert given[:1] == (["tfbench.backends.torch.backend"] if NAME == "torch" else [])
-
-
-def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(splits: Splits, usual: Any) -> None:
-    training, backend = configure(), backends.current()
-    first, rest = build_model(training), build_model(training)
-    train(training, splits, first, epochs=range(1))
+def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped() -> None:
+    splits = generate()
+    whole, first, rest = (build_model(configure()) for _ in range(3))
+    train(configure(), splits, whole)
+    train(configure(), splits, first, epochs=range(1))
     rest.optimizer.build(rest.trainable_variables)
-    for variable, value in zip(backend.training_variables(rest), values_of(first), strict=True):
+    for variable, value in zip(backends.current().training_variables(rest), values_of(first), strict=True):
         variable.assign(value)
-    train(training, splits, rest, epochs=range(1, 2))
-    require_alike(values_of(rest), usual[0])
+    train(configure(), splits, rest, epochs=range(1, 2))
+    require_alike(rest, whole)
 
 
-@pytest.mark.parametrize("pool", [50, 20])
-@pytest.mark.parametrize("first_step", [0, STEPS])
-def test_samples_come_in_the_order_of_batches_from_the_host(first_step: int, pool: int) -> None:
-    import keras
+class OwnFit(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """Does something before it trains."""
 
-    splits = generate_splits(DatasetSpec(**SPEC), seed=2)
-    inputs, targets = splits.train.inputs[:pool], splits.train.targets[:pool]
-    split = Split(inputs=inputs, targets=targets, num_samples=50)
-    splits = Splits(spec=splits.spec, train=split, validation=split, source="test", mean=splits.mean)
-    finish = build_finish(splits)
-    blocks = number_blocks(splits, configure(), most=3, steps_per_epoch=STEPS, first_step=first_step)
-    taken = list(itertools.islice(blocks, 4))
-    assert [rows.shape for rows in taken] == [(3, BATCH), (1, BATCH), (3, BATCH), (1, BATCH)]
-    stream = backends.current().build_training_dataset(splits, global_batch_size=BATCH, seed=3, first_step=first_step)
-    for rows, (inputs, targets) in zip(np.concatenate(taken), stream, strict=False):
-        finished = finish(keras.ops.convert_to_tensor(split.inputs[rows]))
-        np.testing.assert_array_equal(keras.ops.convert_to_numpy(finished), inputs)
-        np.testing.assert_array_equal(split.targets[rows], targets)
+    def fit(self, *arguments: Any, **options: Any) -> Any:
+        return super().fit(*arguments, **options)
 
 
-@pytest.mark.parametrize("changes", [{"stored_shape": (7, 7, 1)}, {"mirrors": True}, {"read": lambda row: row}])
-def test_samples_that_are_read_or_cut_anew_in_every_epoch_are_rejected(changes: dict[str, Any]) -> None:
-    training, read = configure(), changes.get("read")
-    splits = generate_splits(DatasetSpec(**SPEC | ({} if read else changes)), seed=2)
-    splits = dataclasses.replace(splits, train=dataclasses.replace(splits.train, read=read))
-    with pytest.raises(DatasetError, match=r"training\.data_on_device: needs samples that are in memory"):
-        train(training, splits, build_model(training))
+class OwnStep(keras.Model):  # type: ignore[misc]  # Keras has no types
+    """Trains by a step of its own, not compiled."""
+
+    def train_step(self, data: Any) -> Any:
+        return super().train_step(data)
+
+    def compile(self, *arguments: Any, **options: Any) -> None:
+        super().compile(*arguments, **options | {"run_eagerly": True})
 
 
-def no_memory() -> Exception:
-    """Builds the error by which the framework says that samples do not fit on the device."""
-    if NAME == "jax":
-        import jax
-
-        return jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes.")
-    if NAME == "torch":
-        import torch
-
-        return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 5 bytes.")
-    import tensorflow as tf
-
-    return tf.errors.InternalError(None, None, "Failed copying input tensor: Dst tensor is not initialized.")
+def read_anew() -> Splits:
+    splits = generate()
+    return dataclasses.replace(splits, train=dataclasses.replace(splits.train, read=lambda row: row))
 
 
-def test_samples_that_do_not_fit_are_rejected_with_their_size(splits: Splits) -> None:
-    told = r"^training\.data_on_device: the training samples, 0\.0 GiB, do not fit on cpu:0"
-    for error, kind, message in ((no_memory(), DeviceError, told), (ValueError("gone"), ValueError, "^gone$")):
-        with pytest.raises(kind, match=message), too_many_named(splits.train, place(configure())):
-            raise error
+@pytest.mark.parametrize(
+    ("splits", "kind", "error", "message"),
+    [
+        (generate(stored_shape=(7, 7, 1)), keras.Model, DatasetError, "needs samples that are in memory"),
+        (generate(mirrors=True), keras.Model, DatasetError, "needs samples that are in memory"),
+        (read_anew(), keras.Model, DatasetError, "needs samples that are in memory"),
+        (generate(), OwnFit, RecipeError, r"needs .* It has a fit\(\) of its own\. Set it to false"),
+        (generate(), OwnStep, RecipeError, r".* It has a train_step\(\) of its own and run_eagerly = True\. Set"),
+    ],
+)
+def test_samples_or_a_network_that_it_cannot_train_are_rejected(
+    splits: Splits, kind: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=rf"^training\.data_on_device: {message}"):
+        backends.current().require_resident(splits, build_model(configure(), kind))
+
+
+def test_samples_that_do_not_fit_are_rejected_with_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise tf.errors.InternalError(None, None, "Failed copying input tensor: Dst tensor is not initialized.")
+
+    monkeypatch.setattr(gathering, "gather_from", fail)
+    with pytest.raises(DeviceError, match=r"^training\.data_on_device: .* 0\.0 GiB, do not fit on cpu:0"):
+        train(configure(), generate(), build_model(configure()))

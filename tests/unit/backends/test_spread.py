@@ -30,11 +30,6 @@ def test_every_spread_trains_as_one_device(found: Any) -> None:
     assert {name: value for name, value in found["weights"].items() if not value < ROUNDING} == {}
 
 
-def test_dropout_is_that_of_one_device(found: Any) -> None:
-    assert set(found["dropout"]) == set(spread_training.WITH_DROPOUT)
-    assert all(value < ROUNDING for value in found["dropout"].values())
-
-
 @pytest.mark.parametrize("spread", SPREADS)
 def test_validation_covers_every_sample_once(found: Any, spread: str) -> None:
     assert found["evaluation"][spread] == pytest.approx(found["evaluation"]["one"], rel=1e-6)

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from tfbench.backends.tensorflow.step_calls import StepCalls, holds_copy
-
-GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
-HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
+from tfbench.backends.tensorflow.step_calls import StepCalls
+from tfbench.recipe.backend_support import why_layers_merge
 
 
 class Device:
@@ -55,31 +53,16 @@ def test_phases_and_kerass_own_step_beside_them_end_when_their_result_is_read_an
 
 
 @pytest.mark.parametrize(
-    ("devices", "device", "copies"),
+    ("backend", "compiler", "reason"),
     [
-        ((HOST, HOST), "/device:GPU:0", True),
-        ((GPU, GPU), "/device:GPU:0", False),
-        ((GPU, HOST), "/device:GPU:0", True),
-        ((HOST, HOST), "/device:CPU:0", False),
+        ("tensorflow", "graph", ""),
+        ("tensorflow", "xla", 'XLA makes one program of all layers (compiler = "xla"): none can be timed apart. --set'),
+        ("tensorflow", "eager", 'no operation has the name of its layer (compiler = "eager")'),
+        ("jax", "eager", "none can be timed apart. --backend tensorflow shows them"),
+        ("torch", "eager", ""),
+        ("torch", "inductor", "--set training.compiler=eager shows them as PyTorch computes them one after another."),
     ],
 )
-def test_a_step_copies_what_the_iterator_does_not_bring_to_its_device(
-    devices: tuple[str, str], device: str, copies: bool
-) -> None:
-    batch = tuple(SimpleNamespace(device=name) for name in devices)
-    assert holds_copy(batch, device) == copies
-
-
-@pytest.mark.parametrize(
-    ("jit_compile", "run_eagerly", "reason"),
-    [
-        (False, False, ""),
-        (True, False, 'XLA makes one program of all layers (compiler = "xla")'),
-        (False, True, 'no operation bears the name of its layer without a graph (compiler = "eager")'),
-    ],
-)
-def test_says_why_layers_cannot_be_told_apart(jit_compile: bool, run_eagerly: bool, reason: str) -> None:
-    calls = build_calls(Device())
-    calls.model = SimpleNamespace(jit_compile=jit_compile, run_eagerly=run_eagerly)
-    advice = ": none can be timed apart. --set training.compiler=graph shows them as TensorFlow's graph computes them."
-    assert calls.why_not_apart == (f"{reason}{advice}" if reason else "")
+def test_says_why_layers_cannot_be_told_apart(backend: Any, compiler: Any, reason: str) -> None:
+    told = why_layers_merge(backend, compiler)
+    assert reason in told and bool(reason) == bool(told)

@@ -52,14 +52,6 @@ def test_a_sweep_that_refines_makes_the_same_runs(tfbench: Cli, fake: MakeRuns) 
     assert len(read(tfbench(*AS_SWEEP, "--format", "json"))["rows"]) == 5
 
 
-def test_the_text_begins_with_the_crossover(tfbench: Cli, fake: MakeRuns) -> None:
-    fake()
-    done = tfbench(*SEARCH)
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert f"{SETUPS[1]} overtakes {SETUPS[0]} at global_batch_size 6" in done.stdout
-    assert "  refine      up to 10 more where the faster setup changes" in done.stdout.splitlines()
-
-
 def test_values_may_be_listed_and_all_items_of_a_list_are_set(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
     vary = ("--vary", "model.hidden_units=16..64", "--repeats", "2")

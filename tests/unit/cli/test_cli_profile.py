@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from tfbench.errors import DeviceError, TfbenchError
 from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.report.run.console import RunConsole
-from tfbench.runs import requests, session
+from tfbench.runs import session
 from tfbench.runs.run import Run, RunLimits
 
 Cli = Callable[..., Any]
@@ -29,8 +28,6 @@ class Profiles:
         self.limits: list[RunLimits] = []
         self.rejections: dict[str, TfbenchError] = {}  # by kind
         self.killed: set[str] = set()
-        self.clock = SimpleNamespace(now=1e9, time=lambda: self.clock.now)
-        self.ends: list[float] = []
 
     @property
     def kinds(self) -> list[str]:
@@ -44,21 +41,11 @@ class Profiles:
         kind = self.kinds[-1]
         if kind in self.rejections:
             raise self.rejections[kind]
-        ended: dict[str, Any] = {"exit": KILLED, "stage": "timing in turns"} if kind in self.killed else {}
-        result = build_profile_run(request, **ended)
-        summary = summarize_run(result)
-        console.stage("loading data")
-        console.ready(result)
-        console.finish(result, summary, TRACKED, f"mlruns/journals/{request.run_id}.jsonl")
-        self.clock.now += 5.0
-        self.ends.append(self.clock.now)
-        return Run(
-            result=result,
-            summary=summary,
-            tracked=TRACKED,
-            journal=Path("run.jsonl"),
-            was_interrupted=kind in self.killed,
-        )
+        is_killed = kind in self.killed
+        result = build_profile_run(request, **({"exit": KILLED, "stage": "timing in turns"} if is_killed else {}))
+        summary, journal = summarize_run(result), Path("run.jsonl")
+        console.finish(result, summary, TRACKED, str(journal))
+        return Run(result=result, summary=summary, tracked=TRACKED, journal=journal, was_interrupted=is_killed)
 
 
 @pytest.fixture
@@ -66,7 +53,6 @@ def profiles(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Profiles:
     monkeypatch.setenv("COLUMNS", "120")
     profiles = Profiles()
     monkeypatch.setattr(session, "execute_run", profiles.execute)
-    monkeypatch.setattr(requests, "time", profiles.clock)
     return profiles
 
 
@@ -78,7 +64,6 @@ def test_each_thing_that_is_asked_for_gets_a_process_of_its_own(tfbench: Cli, pr
     done = profile(tfbench, "--trace")
     assert (done.exit_code, done.stderr, profiles.kinds) == (0, "", ["step", "trace"])
     assert len({request.run_id for request in profiles.requests}) == 2
-    assert [request.created for request in profiles.requests[1:]] == profiles.ends[:-1]
 
 
 def test_options_reach_the_measuring_process(tfbench: Cli, profiles: Profiles) -> None:

@@ -11,11 +11,9 @@ from builders import build_environment
 from journals import build_sized_result, write_journal
 from sweeps import TWO_SETUPS, build_plan, write_sweep
 from tfbench.records.sweep import PlannedRun
-from tfbench.report.run.plots import AccuracyCurve
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps import report_contents
-from tfbench.sweeps.comparison import compare_stored, compare_sweep
+from tfbench.sweeps.comparison import compare_stored
 from tfbench.sweeps.report_contents import gather_contents
 
 Cli = Callable[..., Any]
@@ -81,22 +79,6 @@ def test_any_runs_make_a_report_with_the_commands_that_made_them(in_tmp_path: Pa
     assert contents.differing == {"keras": {"3.12.0": 2, "3.13.0": 1}}
     assert contents.commands == ("tfbench run mnist_mlp --name 'a b'",)
     assert 'name = "mlp"' in contents.recipe_toml
-
-
-def test_the_curves_are_of_the_runs_of_median_speed_at_the_corners(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[AccuracyCurve] = []
-    monkeypatch.setattr(report_contents, "comparison_plots", lambda *_: ())
-    monkeypatch.setattr(report_contents, "accuracy_by_time", lambda runs, *rest, **options: drawn.extend(runs))
-    plan, results = read_sweep(store, "5eed")
-    gather_contents(store, compare_sweep(store, plan, results), plan, created=1.0)
-    assert [(curves.setting, curves.setup) for curves in drawn] == [
-        ("global_batch_size=32", TWO_SETUPS[0].label),
-        ("global_batch_size=32", TWO_SETUPS[1].label),
-        ("global_batch_size=64", TWO_SETUPS[0].label),
-    ]
-    assert all(curve.points for curve in drawn)
 
 
 @pytest.mark.usefixtures("undrawn")

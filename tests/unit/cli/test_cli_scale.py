@@ -48,7 +48,7 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(
 @pytest.mark.parametrize(
     ("options", "batches"),
     [
-        ("--weak --per-replica-batch-size 32", [32, 64, 96]),
+        ("--weak --batch-size 32", [32, 64, 96]),
         ("--weak", [100, 200, 300]),  # the recipe's batch
         ("--global-batch-size 60", [60, 60, 60]),
     ],
@@ -73,7 +73,7 @@ def test_a_number_that_fails_is_a_result_and_the_document_has_all(tfbench: Cli, 
     document = json.loads(done.stdout)
     assert (done.exit_code, document["num_failed"], document["scaling"]["kind"]) == (1, 1, "weak")
     assert [point["num_replicas"] for point in document["scaling"]["points"]] == [1, 2]
-    assert [(one["num_devices"], one["reason"]) for one in document["scaling"]["missing"]] == [(4, "out of memory")]
+    assert [entry["reason"] for entry in document["rows"][0]["entries"]] == ["", "", "out of memory"]
 
 
 def test_a_dry_run_tells_the_plan_and_makes_nothing(

@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 
 from searches import KEY, PlantedRuns
-from sweeps import build_brief
-from tfbench.analysis.comparison.comparison import compare
-from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import Notice
-from tfbench.records.sweep import Setup
 from tfbench.report.comparison.sweep import taste_lines
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
@@ -144,22 +140,6 @@ def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Callable[..., Plante
     assert "round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
 
 
-def test_a_sweep_that_was_interrupted_goes_on(
-    tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
-    done = tfbench(*SWEEP, "--repeats", "2")
-    assert done.exit_code == 130
-    assert "6 of 8 runs were not made: interrupted.\nThis makes them:\n  tfbench sweep --resume " in done.stdout
-    runs = fake()
-    monkeypatch.setattr("platform.node", lambda: "bench")  # of which these runs are
-    monkeypatch.setenv("TFBENCH_DATA_DIR", "/data")  # the user's own setting, which plans nothing anew
-    done = tfbench("sweep", "--resume", "@last")
-    assert done.exit_code == 0, done.stderr
-    assert "= 8 runs, 6 left\n" in done.stdout
-    assert len(runs.requests) == 6
-
-
 def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
     tfbench: Cli, fake: Callable[..., PlantedRuns]
 ) -> None:
@@ -226,18 +206,3 @@ def test_a_setup_is_run_against_itself(tfbench: Cli, fake: Callable[..., Planted
     assert found["verdict"][0].endswith("judged different from itself: nothing.")
     again = json.loads(tfbench("compare", "--sweep", "@last", "--format", "json").stdout)
     assert again["rows"] == found["rows"]
-
-
-def test_a_setup_that_differs_from_itself_is_named() -> None:
-    once, again = (
-        Setup(strategy="default", devices=("cpu:0",)),
-        Setup(strategy="default", devices=("cpu:0",), again=True),
-    )
-    listed = [
-        build_brief(speed, setup=setup, round_number=number, run_id=f"{setup.label} {number}")
-        for number in (1, 2, 3)
-        for setup, speed in ((once, 100.0), (again, 150.0 + number))
-    ]
-    (sentence,) = find_verdict(compare(listed, keys=[], settings=[{}], setups=[once.label, again.label]))
-    assert sentence.startswith("By chance alone, speeds differ by up to 1.52x [")
-    assert sentence.endswith("judged different from itself.")

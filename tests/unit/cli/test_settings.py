@@ -22,31 +22,21 @@ def test_a_setting_counts_unless_an_option_is_given(
     assert tfbench("runs", "--store", "other").stdout.startswith("Store other holds no runs.")
 
 
-def test_a_variable_wins_over_a_setting(tfbench: Cli, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.write_text('data_dir = "/of/settings"\ntracking_uri = "foo"\nprice_per_hour = 0.5\n')
-    rejected = tfbench("run", "mnist_mlp", "--data", "synthetic")
-    assert rejected.exit_code == 2 and "foo" in rejected.stderr  # no address of a server
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "bar")
-    rejected = tfbench("run", "mnist_mlp", "--data", "synthetic")
-    assert rejected.exit_code == 2 and "bar" in rejected.stderr and "foo" not in rejected.stderr
-
-
 def test_the_settings_reach_the_run_unless_a_variable_or_an_option_is_given(
     tfbench: Cli, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = FakeRuns(100.0)
     monkeypatch.setattr("tfbench.runs.run_maker.RunMaker.make", lambda maker, request, *rest: runs(request))
-    settings.write_text('data_dir = "/of/settings"\nprice_per_hour = 0.5\n')
+    settings.write_text('data_dir = "/of/settings"\n')
 
-    def ask(*options: str) -> tuple[str | None, float | None]:
+    def ask(*options: str) -> str | None:
         assert tfbench("run", "mnist_mlp", "--format", "json", *options).exit_code == 0
-        return runs.requests[-1].data_dir, runs.requests[-1].recipe.cost.price_per_hour
+        return runs.requests[-1].data_dir
 
-    assert ask() == ("/of/settings", 0.5)
+    assert ask() == "/of/settings"
     monkeypatch.setenv("TFBENCH_DATA_DIR", "/of/variable")
-    monkeypatch.setenv("TFBENCH_PRICE_PER_HOUR", "2")
-    assert ask() == ("/of/variable", 2)
-    assert ask("--data-dir", "/of/option", "--price-per-hour", "3") == ("/of/option", 3)
+    assert ask() == "/of/variable"
+    assert ask("--data-dir", "/of/option") == "/of/option"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +44,7 @@ def test_the_settings_reach_the_run_unless_a_variable_or_an_option_is_given(
     [
         ('stor = "x"', "stor: unknown key. Did you mean 'store'?"),
         ("store = ", "is not valid TOML: Invalid value"),
-        (b"\xff", "is not UTF-8 text."),
+        (b"\xff", "is not UTF-8 text"),
         ("[machines.big]", "machines.big.price_per_hour: missing."),
     ],
 )
@@ -69,4 +59,4 @@ def test_a_file_that_is_not_valid_is_named_with_what_is_wrong(
 
 def test_a_file_that_cannot_be_read_is_named(tfbench: Cli, settings: Path) -> None:
     settings.mkdir()
-    assert tfbench("runs").stderr == f"Error: {settings}: cannot be read: Is a directory.\n"
+    assert tfbench("runs").stderr == f"Error: {settings}: cannot be read: Is a directory\n"

@@ -1,7 +1,6 @@
 """ImageNet-shaped data from folders of tiny images, made here."""
 
 import dataclasses
-import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from PIL import Image
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow.input_pipeline import (
     broken_samples_named,
-    build_training_dataset,
     build_validation_dataset,
 )
 from tfbench.datasets import imagenet
@@ -70,17 +68,6 @@ def test_classes_are_the_folders_in_the_order_of_their_names(folder: Path) -> No
     assert images.shape == (5, 6, 6, 3)
     expected = np.array([brightness_of[name] for name in names])[:, None] - np.array([123.68, 116.779, 103.939])
     np.testing.assert_allclose(images.numpy()[:, 3, 3], expected, atol=1.5)  # JPEG
-
-
-def test_files_make_the_same_batches_without_tensorflow(folder: Path) -> None:
-    splits = imagenet.load_splits(SMALL, str(folder))
-    stream = ArrayFeeding().build_training_dataset(splits, global_batch_size=3, seed=2)
-    others = [*itertools.islice(stream, 6), ArrayFeeding().build_validation_dataset(splits, batch_size=2)[0]]
-    stream.close()
-    training = build_training_dataset(splits, global_batch_size=3, seed=2).take(6)
-    for batch, other in zip([*training, *build_validation_dataset(splits, batch_size=2)], others, strict=True):
-        assert np.array_equal(batch[0], other[0])
-        assert np.array_equal(batch[1], other[1])
 
 
 def decode(folder: Path, image: Any, size: int) -> Any:

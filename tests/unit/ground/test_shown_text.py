@@ -115,13 +115,6 @@ def test_whoever_writes_to_stdout_is_cleaned(encoding: str, monkeypatch: pytest.
     assert "u:p@" not in written
 
 
-def test_bytes_go_to_stdout_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", CleanStream(io.TextIOWrapper(raw, encoding="ascii")))
-    click.echo(EVIL.encode(), nl=False)
-    assert raw.getvalue() == EVIL.encode()
-
-
 def build_evil_result(index: int) -> RunResult:
     """Builds a failed or finished run that has escapes in every text of it."""
     plain = build_sized_result(index)

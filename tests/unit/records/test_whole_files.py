@@ -78,14 +78,6 @@ def test_stdout_is_written_to_whatever_it_is(tmp_path: Path, capfd: pytest.Captu
     assert capfd.readouterr().out == "to /dev/stdout\nto /dev/fd/1\n"
 
 
-def test_a_folder_is_no_stream_and_cannot_be_written_as_a_file(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    assert not is_stream(tmp_path / "folder")
-    with pytest.raises(IsADirectoryError):
-        write_output(tmp_path / "folder", "text")
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
-
-
 def test_an_export_is_whole_and_goes_to_a_pipe_too(tfbench: Cli, in_tmp_path: Path, fifo: Path) -> None:
     journal = write_journal(Store(Path("mlruns")), build_sized_result(0))
     assert read_while(lambda: tfbench("export", "@last", "-o", str(fifo)), fifo) == journal.read_bytes()

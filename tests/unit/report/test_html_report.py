@@ -159,10 +159,8 @@ def test_a_point_that_lacks_rounds_says_how_many_runs_it_has() -> None:
 def test_what_was_measured_names_setups_hardware_and_plan() -> None:
     page = Page(render_report(contents_of()))
     labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
-    assert labelled["setup (baseline)"] == f"{DEFAULT}: 1 replica on Example CPU 3000"
-    assert labelled["setup"] == (
-        f"{MIRRORED}: 2 replicas on Example CPU 3000, logical devices that share the cores of one processor"
-    )
+    assert labelled["setup (baseline)"] == f"{DEFAULT}: 1 device, Example CPU 3000"
+    assert labelled["setup"] == f"{MIRRORED}: 2 devices, Example CPU 3000"
     assert labelled["rounds"] == "2, the setups of a setting taking turns; 8 runs planned"
     assert labelled[BATCH] == "32, 64"
     assert labelled["each run"] == "2 epochs in a process of its own"
@@ -184,9 +182,9 @@ def test_published_figures_say_whether_they_compare() -> None:
         run.settings["dataset.train_samples"] = 60_000
     page = Page(render_report(contents_of(found)))
     assert "Old <GPU>, 1 gpu (unverified): not comparable: no speed was published" in page.texts["td"]
-    assert "Old CPU, 1 gpu: comparable in s per epoch, but for hardware and software" in page.texts["td"]
-    # 60,000 samples at 1,001.5 a second are 59.9 s; 130 / 20 / 59.9 = 0.109
-    beside = "(59.9 vs 6.5 s per epoch)"
+    assert "Old CPU, 1 gpu: speed comparable, but for hardware and software" in page.texts["td"]
+    # 60,000 samples in 130 / 20 seconds
+    beside = "(1,001 vs 9,231 samples/s)"
     assert any("x Old CPU, 1 gpu (" in said and said.endswith(beside) for said in page.texts["li"])
     assert DISCLAIMER in page.texts["li"]
     assert "Source: A paper" in page.texts["p"]
@@ -207,5 +205,5 @@ def test_the_page_ends_with_the_environment_the_commands_and_the_recipe() -> Non
     assert (labelled["gpus 0 name"], labelled["gpus 0 memory"]) == ("Example GPU", "8.00 GiB")
     assert (labelled["git dirty"], labelled["num logical cores"]) == ("True", "8")
     assert "cpuset" not in labelled
-    assert "3.12.0 (3 runs); 3.13.0 (1 run)" in page.texts["td"]
+    assert labelled["keras"] == "3.12.0 (3 runs); 3.13.0 (1 run)"
     assert page.texts["code"][-2:] == ["tfbench sweep test.toml --repeats 2", '[model]\nname = "mlp"']

@@ -5,7 +5,7 @@ import pytest
 
 from builders import build_result
 from tfbench.records.run import RunExit
-from tfbench.runs.run_status import deduce_exit, describe_exit, is_half
+from tfbench.runs.run_status import describe_exit
 
 ERROR = {"type": "ResourceExhaustedError", "message": "no memory left", "traceback": ""}
 PROCESS = "the measuring process"
@@ -35,10 +35,3 @@ def end(returncode: int, *, stopped_by: str = "", **result: object) -> RunExit:
 )
 def test_how_a_run_ended_that_was_followed(returncode: int, told: dict[str, Any], status: str, reason: str) -> None:
     assert end(returncode, **told) == RunExit(status=status, reason=reason)
-
-
-def test_an_end_that_nobody_wrote_down_is_told_from_the_journal() -> None:
-    finished = build_result(stage="finished", stop_reason="error below 1 %", exit=None, error=None)
-    assert deduce_exit(finished) == RunExit(status="FINISHED", reason="error below 1 %")
-    silent = deduce_exit(build_result(stage="training", exit=None, error=None))
-    assert silent.status == "KILLED" and is_half(silent.status, silent.reason)

@@ -122,30 +122,15 @@ def test_a_call_has_as_many_steps_as_do_no_harm(
         (build(strategy="mirrored"), Trials(32_000.0, num_replicas=2), [(False, 1, "graph"), (False, 200, "graph")]),
         # Nor is XLA deterministic.
         (build(deterministic=True), Trials(32_000.0), [(False, 1, "graph"), (True, 200, "graph")]),
-        # JAX has no other compiler, and on the host Keras does the steps of a call one by one.
-        (build(backend="jax"), Trials(32_000.0, OFF_DEVICE), [(False, 1, "xla"), (True, 200, "xla")]),
-        (
-            build(backend="jax", compiler="eager", deterministic=True),
-            Trials(32_000.0),
-            [(False, 1, "eager"), (True, 200, "xla")],
-        ),
-        # PyTorch does one step a call, and has a compiler of its own.
-        (
-            build(backend="torch"),
-            Trials(32_000.0, OFF_DEVICE, OFF_DEVICE, 40_000.0),
-            [(False, 1, "eager"), (True, 1, "inductor"), (True, 1, "eager"), (False, 1, "inductor")],
-        ),
+        # On JAX and PyTorch samples are on the host, and Keras does the steps of a call one by one.
+        (build(backend="jax"), Trials(32_000.0), [(False, 1, "xla")]),
+        (build(backend="jax", compiler="eager"), Trials(32_000.0), [(False, 1, "eager"), (False, 1, "xla")]),
+        (build(backend="torch"), Trials(32_000.0), [(False, 1, "eager"), (False, 1, "inductor")]),
     ],
 )
 def test_what_is_tried(request_: RunRequest, runs: Trials, tried: list[tuple[bool, int, str]]) -> None:
     find_fastest(request_, runs)
     assert runs.tried == tried
-
-
-def test_what_is_fastest_on_the_host_is_taken() -> None:
-    runs = Trials(32_000.0, OFF_DEVICE, OFF_DEVICE, 40_000.0)
-    training = find_fastest(build(backend="torch"), runs).recipe.training
-    assert (training.data_on_device, training.compiler) == (False, "inductor")
 
 
 @pytest.mark.parametrize("fates", [(32_000.0, 30_000.0, DeviceError("no XLA")), (32_000.0, OFF_DEVICE)])

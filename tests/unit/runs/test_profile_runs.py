@@ -1,28 +1,20 @@
 """Profiles as runs of the store: what is summed up, tracked, kept and shown of them, and where they are left out."""
 
-import io
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from builders import build_placement, build_recipe, build_request, build_result, build_usage
+from builders import build_recipe, build_request
 from journals import build_sized_result, write_journal
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
-from screens import Screen
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.analysis.run.warnings import find_early_warnings
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import Profile, ProfileRequest
-from tfbench.records.run import RunResult
-from tfbench.report.run.console import RunConsole
-from tfbench.runs.progress import RunProgress
 from tfbench.runs.requests import profile_request
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
@@ -56,20 +48,9 @@ def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:
     assert "Profile of a step, no training.\n" in fields.describe(ended, summarize_run(ended))
 
 
-def test_a_profile_is_cautioned_of_the_machine_and_not_of_a_training() -> None:
-    recipe = build_recipe(measurement={"steps": 5, "clock": "step"}, recipe={"not_meant_for": ["cpu"]})
-    assert find_early_warnings(build_result(request=build_request(recipe=recipe))) != ()
-    quiet = build_profile_run(build_profile_request(recipe=recipe))
-    assert find_early_warnings(quiet) == summarize_run(quiet).warnings == ()
-    busy = build_profile_run(
-        placement=build_placement(unused_gpu="no driver"), usage=build_usage(busy_cpu_seconds=28.0), notes=("scarce",)
-    )
-    assert find_early_warnings(busy) == ("no driver",)
-    warnings = "\n".join(sorted(summarize_run(busy).warnings))
-    assert re.fullmatch(r"Other processes used .*\nno driver\nscarce", warnings)
-
-
-def test_trace_and_profile_are_written_beside_the_run(store: Store, tmp_path: Path) -> None:
+def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_store(
+    store: Store, tmp_path: Path
+) -> None:
     result = build_profile_run()
     journal = write_profile_journal(store, result)
     kept = files_folder(journal) / "trace" / "plugins" / "profile" / "2026_01_01"
@@ -142,42 +123,3 @@ def test_a_profile_that_would_tell_nothing_is_rejected(training: dict[str, Any],
     request = build_request(recipe=build_recipe(training=training))
     with pytest.raises(RecipeError, match=f"^{reason}"):
         profile_request(request, ProfileRequest(kind=kind))
-
-
-def show(result: RunResult, *, terminal: bool = False) -> str:
-    """Lets a console follow a profile to its end, and returns what it wrote."""
-    stream = Screen() if terminal else io.StringIO()
-    console = RunConsole(
-        quiet_stdout=False, console=Console(file=stream, width=120, force_terminal=terminal, color_system=None)
-    )
-    progress = RunProgress()
-    console.stage("loading data")
-    console.ready(result)
-    progress.start(result, 90.0)
-    progress.begin_stage(100.0)
-    console.stage("timing in turns")
-    progress.advance_profile(console, time_=106.0)
-    progress.advance_profile(console, time_=125.0)
-    console.finish(result, summarize_run(result), None, "/mlruns/journals/x.jsonl")
-    return stream.getvalue()
-
-
-def test_a_terminal_shows_how_far_the_rounds_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm-256color")
-    text = show(build_profile_run(), terminal=True)
-    assert "timing, round 1, 14 s left of 20" in text
-    assert "timing, round 2, the last ones" in text
-    plain = show(build_profile_run())
-    assert "\ntiming in turns\n" in plain and "round 1," not in plain and "\x1b" not in plain
-
-
-def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
-    result = build_profile_run(build_profile_request("trace"))
-    (tmp_path / "a b.files" / "trace").mkdir(parents=True)
-    stream = io.StringIO()
-    console = RunConsole(quiet_stdout=False, console=Console(file=stream, width=200))
-    console.finish(result, summarize_run(result), None, str(tmp_path / "a b.jsonl"))
-    text = stream.getvalue()
-    assert "\ndense " in text
-    assert f"\n  tensorboard --logdir '{tmp_path}/a b.files/trace'\n" in text
-    assert "pip install xprof" in text

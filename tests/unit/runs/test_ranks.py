@@ -1,6 +1,5 @@
 """Which of several workers a process starts, as launchers say in variables, or a user by hand."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ SLURM = {
 }
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
 LOCAL = "127.0.0.1:61439,127.0.0.1:61440"
-TF_CONFIG = {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
 
 
 SCONTROL = """#!/bin/sh
@@ -60,7 +58,6 @@ ONE_NODE = SLURM | {"SLURM_STEP_NODELIST": "a", "SLURM_STEP_TASKS_PER_NODE": "4"
 ALONE = SLURM | {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"}  # a shell in a step
 MPI_OF_SLURM = SLURM | {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"} | OPEN_MPI  # started once a node
 BY_HAND = {"coordinator": "a", "num_workers": 2, "worker_index": 1}
-CHIEF = {"cluster": {"chief": ["c:1"], "worker": ["a:2"]}, "task": {"type": "worker", "index": 0}}
 
 
 @pytest.mark.parametrize(
@@ -80,8 +77,6 @@ CHIEF = {"cluster": {"chief": ["c:1"], "worker": ["a:2"]}, "task": {"type": "wor
         (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, None, {}, (1, 2, LOCAL)),
         ({"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}, None, {}, (0, 2, LOCAL)),
         (OPEN_MPI, None, {"coordinator": "a:5000"}, (1, 2, "a:5000")),
-        ({"TF_CONFIG": json.dumps(TF_CONFIG)}, None, {}, (1, 2, "a:2222,b:2222")),
-        ({"TF_CONFIG": json.dumps(CHIEF)}, None, {}, (1, 2, "c:1,a:2")),
         (TORCHRUN, None, {}, (1, 2, "a:61439")),
         (POD, 4, {"coordinator": "bench-0.bench:5000"}, (3, 4, "bench-0.bench:5000")),
     ],
@@ -103,7 +98,6 @@ def test_two_jobs_on_one_node_do_not_meet() -> None:
 
 
 BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {"SLURM_PROCID": "0"}
-NO_ADDRESS = '{"cluster": {"worker": ["a b"]}, "task": {"type": "worker", "index": 0}}'
 
 
 @pytest.mark.parametrize(
@@ -111,7 +105,6 @@ NO_ADDRESS = '{"cluster": {"worker": ["a b"]}, "task": {"type": "worker", "index
     [
         ({}, None, {}, "--workers N starts them on this machine; for several machines"),
         (BATCH, None, {}, "a job of Slurm with 4 tasks: put srun before the command"),
-        *[({"TF_CONFIG": text}, None, {}, r'^TF_CONFIG: must be \{"cluster"') for text in ("{", "{}", NO_ADDRESS)],
         (OPEN_MPI, None, {}, "Open MPI does not say .* Add --coordinator HOST:PORT"),
         (POD, None, {"coordinator": "a:1"}, "Kubernetes does not say .* Add --num-workers N"),
         *[({}, None, BY_HAND | {name: None}, f"Add --{name.replace('_', '-')} [A-Z:]+\\.$") for name in BY_HAND],

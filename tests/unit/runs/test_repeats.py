@@ -1,5 +1,4 @@
 import dataclasses
-import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +9,9 @@ import pytest
 from builders import build_recipe, build_request
 from fake_runs import FakeRuns, Fate
 from tfbench.analysis.comparison.intervals import log_interval
-from tfbench.errors import ComparisonError, DeviceError, InterruptedRunError, RecipeError, TrackingError
+from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TrackingError
 from tfbench.records.run import ModelSummary, RunRequest
-from tfbench.report.run.repeats import repeats_document, repeats_section
-from tfbench.report.table import text as text_of
+from tfbench.report.run.repeats import repeats_document
 from tfbench.runs import session
 from tfbench.runs.run import Run
 from tfbench.runs.series import RepeatPlan, Repeats, repeat_run
@@ -99,12 +97,6 @@ def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
     assert interval and found["metrics"]["samples_per_second"]["low"] == interval.low
 
 
-@pytest.mark.parametrize("error", [DeviceError("gpu:0: gone"), InterruptedRunError("interrupted")])
-def test_where_nothing_comes_of_the_first_repeat_there_are_no_others(error: Exception) -> None:
-    with pytest.raises(type(error), match=str(error)):
-        repeat(THREE, error)
-
-
 @pytest.mark.parametrize(
     ("fates", "num_values", "num_runs"),
     [
@@ -121,23 +113,6 @@ def test_a_request_to_stop_ends_the_repeats_and_those_done_are_shown(
     assert (len(values_of(done, "samples_per_second")), done.summary.num) == (num_values, num_runs)
     assert done.summary.num_failed == 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_the_figures_stand_in_a_table_with_one_unit_a_row() -> None:
-    metrics: dict[str, Callable[[int], float | None]] = {
-        "step_time_median_seconds": lambda number: 0.0095 + number / 2000,
-        "peak_memory_bytes": lambda number: 2**30 + number * 2**20,
-        "epoch_seconds": lambda number: None,
-        "val_accuracy": lambda number: 0.9,
-    }
-    done = repeat(THREE, 10_000.0, 10_100.0, 9_900.0, **metrics)
-    rows = [re.split("  +", line) for line in text_of([repeats_section(done.summary)], 80)[1:5]]
-    assert rows == [
-        ["", "mean", "95 % CI", "range", "n"],
-        ["samples/s", "10,000", "9,754 to 10,251", "9,900 to 10,100", "3"],
-        ["step time median", "9.992 ms", "8.824 ms to 11.31 ms", "9.5 ms to 10.5 ms", "3"],
-        ["peak memory", "1.00 GiB", "1023 MiB to 1.00 GiB", "1.00 GiB to 1.00 GiB", "3"],
-    ]
 
 
 @pytest.fixture
@@ -167,16 +142,3 @@ def test_the_exit_code_is_that_of_the_worst_run(
     fake(*fates)
     done = tfbench("run", "sine_lstm", "--repeats", "3", "--quiet")
     assert done.exit_code == exit_code
-
-
-def test_each_repeat_is_a_line_and_the_last_is_shown_as_a_run_alone_is(
-    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
-) -> None:
-    runs = fake(100.0, "FAILED", 102.0)
-    lines = tfbench("run", "sine_lstm", "--repeats", "3").stdout.splitlines()
-    ids = [request.run_id for request in runs.requests]
-    assert "FAILED" in lines[1] and ids[1] in lines[1]
-    assert lines[3:6] == ["", "The last of them", ""]
-    full = "\n".join(lines[6 : next(place for place, line in enumerate(lines) if line.startswith("Repeats: "))])
-    assert "\nFINISHED\n" in full and f"tfbench runs {ids[2][:12]}" in full
-    assert ids[0] not in full and ids[1] not in full

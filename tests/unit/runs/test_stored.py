@@ -31,20 +31,6 @@ def test_what_python_shows_of_runs_is_a_line_and_a_table(store: Store) -> None:
     assert all(html.escape(sentence) in page for sentence in compared.verdict)
 
 
-def test_runs_are_plain_rows_of_what_they_are_their_figures_and_their_settings(store: Store) -> None:
-    rows = tfbench.load_runs()
-    assert [row["created"] for row in rows] == sorted(row["created"] for row in rows)
-    first = rows[0]
-    result = build_sized_result(0)
-    assert first["run_id"] in {result.request.run_id, build_sized_result(1).request.run_id}
-    assert first["status"] == "FINISHED"
-    assert first["devices"] == ",".join(result.placement.devices if result.placement else ())
-    assert first["samples_per_second"] == tfbench.read_run(first["run_id"]).metrics["samples_per_second"]
-    assert first["training.global_batch_size"] == first["global_batch_size"]
-    assert all(not isinstance(value, dict | tuple) for row in rows for value in row.values())
-    assert tfbench.load_runs(recipe="another") == []
-
-
 def test_a_run_is_read_with_what_was_made_of_it(store: Store) -> None:
     expected = build_sized_result(0)
     run = tfbench.read_run(expected.request.run_id, store="mlruns")
@@ -61,7 +47,7 @@ def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:
     result = build_sized_result(0)
     hold(write_journal(Store(Path("mlruns")), result, without=("exit", "finished")))
     with pytest.raises(StillRunningError, match="is still running"):
-        tfbench.resume(result.request.run_id)
+        tfbench.run(resume=result.request.run_id)
 
 
 def test_signals_are_heard_in_the_main_thread_alone() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from builders import build_request
 from runs import wait_until
-from tfbench.machine import children
 from tfbench.records.journal import WORK_SUFFIX
 from tfbench.runs import process
 from tfbench.runs.process import Worker
@@ -43,12 +42,4 @@ def test_a_worker_has_a_folder_for_temporary_files_that_goes_with_it_and_what_it
         worker.begin()
         worker.wait(60)
         assert worker.stderr_tail() == f"{(store.journals / name).absolute()}!"
-    assert left_in(store) == []
-
-
-def test_a_worker_that_cannot_be_started_leaves_no_folder(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
-    monkeypatch.setattr(children.sys, "executable", "/nowhere/python")
-    path = store.create_journal("abc")
-    with pytest.raises(FileNotFoundError):
-        Worker(build_request(run_id="abc"), path)
     assert left_in(store) == []

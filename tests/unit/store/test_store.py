@@ -12,7 +12,6 @@ from builders import build_request
 from journals import begin_elsewhere, build_sized_result, write_journal
 from tfbench.errors import TrackingError, UnknownNameError
 from tfbench.records.journal import Journal, request_fields
-from tfbench.records.run import TrackedRun
 from tfbench.runs.recovery import recover
 from tfbench.store.liveness import held, is_running
 from tfbench.store.store import Store, TrackingState
@@ -60,15 +59,6 @@ def test_an_id_that_is_no_file_name_is_rejected(tmp_path: Path, run_id: str) -> 
         Store(tmp_path).journal_path(run_id)
 
 
-def test_a_state_is_read_back_as_written(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    tracked = TrackedRun(tracking_uri="http://server:5000", experiment_id="3", run_id="abc")
-    state = build_state(store, tracking_uri="http://server:5000", run=tracked, projected_bytes=17)
-    store.write_state(RUN, state)
-    assert store.read_state(RUN) == state
-    assert [path.name for path in store.journals.iterdir()] == [f"{RUN}.tracked.json"]
-
-
 def test_the_state_of_a_moved_store_names_the_new_place(tmp_path: Path) -> None:
     store = Store(tmp_path / "old")
     store.write_state(RUN, build_state(store))
@@ -103,17 +93,6 @@ def test_finds_a_run_by_what_a_user_types(tmp_path: Path) -> None:
     assert store.find("mlp-1000-b32-1") == second
     (store.journals / "broken.jsonl").write_bytes(b'{"kind": "requ')
     assert store.find("@last") == f"{2:032x}"
-
-
-def test_a_run_name_that_several_runs_have_lists_them(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    for index in (0, 1):
-        result = build_sized_result(index)
-        write_journal(store, result)
-    with pytest.raises(UnknownNameError, match="run '000': 2 runs are meant by it") as caught:
-        store.find("000")
-    assert "mlp-100-b32-0" in str(caught.value)
-    assert "mlp-1000-b32-1" in str(caught.value)
 
 
 @pytest.mark.parametrize("token", ["@last", "abc", ""])

@@ -8,7 +8,6 @@ import pytest
 
 from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
-from tfbench.cli import _store
 from tfbench.errors import TrackingError
 from tfbench.records.journal import files_folder
 from tfbench.runs.recovery import recover
@@ -89,16 +88,6 @@ def test_recover_sends_nothing_to_an_address_that_only_the_store_names(store: St
     assert done.exit_code == 2
     assert f"{uri}: is where the store has runs tracked, and you have not named it." in done.stdout
     assert f"name it with --tracking-uri {uri}, or in MLFLOW_TRACKING_URI" in done.stdout
-
-
-def test_a_run_that_goes_on_is_not_tracked_where_only_the_store_says(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(TrackingError, match="you have not named it"):
-        _store.make_tracker(SERVER, "x", store)
-    assert _store.make_tracker(SERVER, "x", store, SERVER)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", SERVER)
-    assert _store.make_tracker(SERVER, "x", store)
 
 
 @pytest.mark.parametrize(

@@ -64,26 +64,7 @@ def test_a_sweep_that_is_half_done_says_so_in_the_names(tmp_path: Path) -> None:
     assert [first.name, second.name] == [f"{setup.label}, 1 of 2 rounds" for setup in TWO_SETUPS]
 
 
-def test_what_failed_and_what_is_not_there_yet_has_no_point(tmp_path: Path) -> None:
-    first, second = curves_of(
-        tmp_path, build_plan(), lambda planned: "killed" if planned.setup and planned.setting else 100.0
-    )
-    assert (list(first.points), list(second.points)) == ([32, 64], [32])
-    assert curves_of(tmp_path / "none", build_plan(), lambda planned: "killed") == ()
-
-
-def test_of_one_setup_networks_differ_in_their_colour(tmp_path: Path) -> None:
-    plan = build_plan(variations=(BATCHES, SIZES), setups=TWO_SETUPS[:1])
-    assert [curve.place for curve in curves_of(tmp_path, plan, lambda planned: 100.0)] == [0, 1]
-
-
 def test_numbers_of_replicas_make_one_curve(tmp_path: Path) -> None:
     plan = build_plan(variations=(), setups=replica_setups("cpu", (1, 2, 4)), per_replica_batch_size=32)
     (curve,) = curves_of(tmp_path, plan, lambda planned: 100.0 * (1 + planned.setup))
     assert (curve.over, speeds(curve), len(curve.run_ids)) == ("replicas", {1: 100.0, 2: 200.0, 4: 300.0}, 6)
-
-
-def test_a_value_that_is_not_whole_has_no_point(tmp_path: Path) -> None:
-    rates = Variation(key="training.optimizer.learning_rate", values=(0.5, 1.0, 2.0))
-    first, _ = curves_of(tmp_path, build_plan(variations=(rates,)), lambda planned: 100.0)
-    assert (first.over, list(first.points)) == ("learning rate", [1, 2])

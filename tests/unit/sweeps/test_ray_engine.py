@@ -20,7 +20,7 @@ from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import new_log, read_sweep
 from tfbench.sweeps import ray_engine
 from tfbench.sweeps.arguments import parse_setup
-from tfbench.sweeps.ray_engine import Made, connected, make_tasks
+from tfbench.sweeps.ray_engine import connected, make_tasks
 from tfbench.sweeps.tasks import list_tasks, plan_document
 
 PLAN = build_plan(setups=(*TWO_SETUPS, parse_setup("default cpu:0 @a100")))  # tasks 1 and 2 on a100, 0 and 3 on any
@@ -91,12 +91,12 @@ def left(task: int) -> str:
     return f"{tempfile.gettempdir()}/tfbench-{PLAN.sweep_id}-{task}-*/mlruns/journals/*.jsonl"
 
 
-def measure_there(folder: Path, num_runs: int) -> list[bytes]:
+def measure_there(folder: Path, num_runs: int) -> dict[str, bytes]:
     """Returns the journals of the first runs of task 0, as a node hands them back."""
     there = Store(folder / "there")
     for planned in TASKS[0].runs[:num_runs]:
         write_journal(there, build_planned_result(PLAN, planned, 100.0, environment=build_environment(hostname="one")))
-    return [there.journal_path(run_id).read_bytes() for run_id in there.run_ids()]
+    return {run_id: there.journal_path(run_id).read_bytes() for run_id in there.run_ids()}
 
 
 @pytest.fixture
@@ -110,9 +110,9 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
 def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, tmp_path: Path) -> None:
     home, told, journals = Store(tmp_path / "home"), list[str](), measure_there(tmp_path, 4)
     ray.made = {
-        0: Made("one", 0, "done", journals),
+        0: ("one", 0, "done", journals),
         1: ray.exceptions.RayError("The node is dead.\nMore."),
-        2: Made("two", 2, "Error: no such device", []),
+        2: ("two", 2, "Error: no such device", {}),
     }
     with new_log(home, PLAN) as log:
         assert not make_tasks(log, TASKS[:3], home, STATE, told.append)
@@ -132,7 +132,7 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, 
 
 def test_what_was_measured_until_a_stop_comes_home(ray: FakeRay, tmp_path: Path) -> None:
     home, told, journals = Store(tmp_path / "home"), list[str](), measure_there(tmp_path, 1)
-    ray.cancelled = {0: {0: Made("one", 130, "stopped", journals)}, 1: {1: ray.exceptions.TaskCancelledError()}}
+    ray.cancelled = {0: {0: ("one", 130, "stopped", journals)}, 1: {1: ray.exceptions.TaskCancelledError()}}
     with new_log(home, PLAN) as log:
         assert make_tasks(log, TASKS[:3], home, STATE, told.append)
     assert told == [

@@ -5,26 +5,17 @@ from typing import Any
 import pytest
 
 from builders import build_recipe, build_request
-from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_plan
+from sweeps import TWO_SETUPS, build_plan
 from tfbench.errors import RecipeError
 from tfbench.records.sweep import (
     Refinement,
     Variation,
     add_values,
-    estimate_seconds,
     list_planned_runs,
-    list_settings,
-    resolve_recipe,
 )
 from tfbench.sweeps.arguments import parse_setup, parse_variation
 from tfbench.sweeps.comparison import list_compared
 from tfbench.sweeps.plan import new_plan
-
-
-def test_settings_are_all_combinations_and_the_last_key_changes_fastest() -> None:
-    plan = build_plan(variations=(Variation(key="model.hidden_units", values=([1], [2])), BATCHES))
-    assert [list(setting.values()) for setting in list_settings(plan)] == [[[1], 32], [[1], 64], [[2], 32], [[2], 64]]
-    assert list_settings(build_plan(variations=())) == [{}]
 
 
 def test_every_point_comes_once_a_round_and_its_setups_take_turns_at_being_first() -> None:
@@ -42,14 +33,6 @@ def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_roun
     assert [planned.setting for planned in list_planned_runs(plan)] == order
     refined = dataclasses.replace(plan, refinement=Refinement(num_first=5, most=2))
     assert [planned.setting for planned in list_planned_runs(add_values(refined, [33, 65]))] == [*order, 5, 5, 6, 6]
-
-
-def test_a_point_is_the_recipe_with_its_values_and_those_of_its_setup() -> None:
-    setting, setup = {BATCHES.key: 64, "threads": 3}, parse_setup("mirrored cpu:0,cpu:1 measurement.clock=step")
-    recipe = resolve_recipe(build_plan(), setting, setup)
-    assert (recipe.training.global_batch_size, recipe.measurement.clock) == (64, "step")
-    assert (recipe.training.intra_op_threads, recipe.training.inter_op_threads) == (3, 3)
-    assert (recipe.distribution.strategy, recipe.distribution.devices) == ("mirrored", ("cpu:0", "cpu:1"))
 
 
 @pytest.mark.parametrize(
@@ -135,29 +118,6 @@ def test_what_is_varied_is_no_setup_s_own(own: str, key: str) -> None:
     varied = [Variation(key=key, values=(1, 2))]
     with pytest.raises(RecipeError, match=f"^default {own}: training.[a-z_]* is varied already"):
         new_plan(build_request(recipe=build_recipe()), [parse_setup(f"default {own}")], num_rounds=1, variations=varied)
-
-
-@pytest.mark.parametrize(
-    ("backend", "setups", "labels"),
-    [
-        ("tensorflow", ["default", "default backend=tensorflow"], ["default"]),
-        ("tensorflow", ["default", "default backend=jax"], ["default", "default backend=jax"]),
-        ("jax", ["default", "default backend=jax"], ["default backend=jax"]),
-    ],
-)
-def test_each_setup_says_its_backend_unless_all_is_tensorflow(
-    backend: str, setups: list[str], labels: list[str]
-) -> None:
-    request = build_request(recipe=build_recipe(training={"backend": backend}))
-    plan = new_plan(request, list(map(parse_setup, setups)), num_rounds=1)
-    assert [setup.label for setup in plan.setups] == labels
-    assert new_plan(request, plan.setups, num_rounds=1).setups == plan.setups
-
-
-def test_the_estimate_is_what_runs_were_seen_to_take() -> None:
-    plan = build_limited_plan(5.0)
-    assert estimate_seconds(plan, 8) == 8 * 13.0
-    assert estimate_seconds(plan, 8, run_seconds=2.0) == 16.0
 
 
 @pytest.mark.parametrize(

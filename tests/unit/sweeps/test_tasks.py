@@ -1,7 +1,6 @@
 """Tasks of a sweep over several machines: what they are, how one is made, and which runs of a store count."""
 
 import dataclasses
-import json
 import platform
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from builders import build_environment
 from fake_runs import FakeMaker, FakeRuns
 from journals import write_journal
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
-from tfbench.errors import DatasetError, DeviceError, RecipeError, TrackingError
+from tfbench.errors import DatasetError, DeviceError, RecipeError
 from tfbench.records.journal import read_run
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunExit
@@ -46,14 +45,6 @@ def leave_run(store: Store, number: int, host: str = HERE, later: float = 0.0, *
     return request.run_id
 
 
-def test_a_task_is_all_rounds_of_a_setting_and_its_setups_take_turns_as_on_one_machine() -> None:
-    plan = build_plan(num_rounds=3)
-    first, second = list_tasks(plan)
-    turns = [(planned.round_number, planned.setup) for planned in first.runs]
-    assert turns == [(1, 0), (1, 1), (2, 1), (2, 0), (3, 0), (3, 1)]
-    assert [planned.setting for planned in second.runs] == [1] * 6
-
-
 def test_setups_that_name_a_machine_are_a_task_of_their_own_and_none_of_this_machine(store: Store) -> None:
     named = map(parse_setup, ("default cpu:0 @a", "default cpu:0 @b", "mirrored cpu:0 @b"))
     setups = (*TWO_SETUPS, *named)
@@ -64,14 +55,6 @@ def test_setups_that_name_a_machine_are_a_task_of_their_own_and_none_of_this_mac
     with pytest.raises(RecipeError, match='setup "default cpu:0 @a": names a machine, and all runs are made on this'):
         make_sweep(new_sweep(store, plan), FakeMaker(store, FakeRuns(100.0)), Observer())
     assert tasks[3:] == [(1, "b", [3, 4]), (1, "a", [2]), (1, "", [0, 1])]
-
-
-def test_a_plan_is_written_with_what_its_tasks_are_of_and_read_back(tmp_path: Path) -> None:
-    plan, path = build_plan(setups=(*TWO_SETUPS, parse_setup("default cpu:0 @a"))), tmp_path / "plan.json"
-    write_plan_file(plan, path)
-    assert read_plan_file(path) == plan
-    tasks = json.loads(path.read_text())["tasks"]
-    assert [(one["machine"], one["num_runs"]) for one in tasks] == [("", 4), ("a", 2), ("a", 2), ("", 4)]
 
 
 @pytest.mark.parametrize(
@@ -90,13 +73,6 @@ def test_a_plan_that_is_none_is_rejected(tmp_path: Path, old: str, new: str, mes
     path.write_text(text.replace(old, new) if old else new)
     with pytest.raises(RecipeError, match=message):
         read_plan_file(path)
-
-
-def test_a_plan_file_that_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"plan\.json: cannot be read: No such file"):
-        read_plan_file(tmp_path / "plan.json")
-    with pytest.raises(TrackingError, match="cannot be written"):
-        write_plan_file(PLAN, tmp_path / "missing" / "plan.json")
 
 
 def test_a_task_is_made_in_order_and_leaves_no_record_but_its_runs(store: Store) -> None:
@@ -142,17 +118,6 @@ def test_a_point_that_failed_in_a_task_is_not_tried_again_and_data_that_is_missi
     assert [end.results[number].outcome for number in (0, 1, 4, 5)] == ["FAILED", "FINISHED", "FINISHED", "SKIPPED"]
     with pytest.raises(DatasetError):
         make_here(store, FakeRuns(DatasetError("no data")), 0)
-
-
-def test_a_run_whose_end_could_not_be_noted_is_not_made_again(store: Store) -> None:
-    with new_log(store, PLAN):
-        pass
-    run_id = leave_run(store, 0)
-    again = reopen_sweep(store, "abc", allows_code=False)
-    assert again.results[0].run_id == run_id
-    runs = FakeRuns(100.0)
-    assert make_sweep(again, FakeMaker(store, runs), Observer()).end.num_left == 0
-    assert (len(runs.requests), read_sweep(store, "abc")[1][0].run_id) == (7, run_id)
 
 
 def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(store: Store) -> None:

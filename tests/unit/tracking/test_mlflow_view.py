@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from builders import build_placement, build_recipe, build_request, build_result
+from builders import build_request, build_result
 from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_plan
 from tfbench.metrics import CURVE_METRICS, EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
-from tfbench.records.run import ModelSummary, RunResult
+from tfbench.records.run import ModelSummary
 from tfbench.records.sweep import SweepPlan, Variation
 from tfbench.report.figures import SETUP_COLORS
 from tfbench.tracking import fields, mlflow_sweep
@@ -54,15 +54,6 @@ def test_a_view_s_tag_fits_and_its_address_names_it(view: View) -> None:
         "http://127.0.0.1:5000/#/experiments/7/runs?"
         f"viewStateShareKey={view.key}&compareRunsMode=CHART&workflowType=machine_learning"
     )
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_chart_is_in_the_section_and_has_an_id_of_its_own(view: View) -> None:
-    state = read_state(view)
-    sections = {section["uuid"] for section in state["compareRunSections"]}
-    charts = state["compareRunCharts"]
-    assert {chart["metricSectionId"] for chart in charts} == sections
-    assert len({chart["uuid"] for chart in charts}) == len(charts)
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -146,34 +137,12 @@ def test_the_curves_of_a_sweep_come_first_with_its_runs_folded_below_them() -> N
     assert read_state(sweep_view(BOTH))["orderByKey"] == "metrics.`samples_per_second`"
 
 
-def test_curves_of_a_single_size_are_bars_and_only_what_is_known_is_drawn() -> None:
-    state = read_state(sweep_view(BOTH, [build_curve(32, names=("samples_per_second",)), build_curve(32, names=())]))
-    assert [chart.get("metricKey") for chart in state["compareRunCharts"] if chart["type"] in ("LINE", "BAR")] == [
-        "by_batch_size/samples_per_second",
-        "samples_per_second",
-    ]
-
-
 @pytest.mark.parametrize("place", range(len(SETUP_COLORS)))
 def test_networks_under_one_setup_have_shades_of_its_colour(place: int) -> None:
     shades = [mlflow_sweep._color(dataclasses.replace(build_curve(32), place=place, shade=shade)) for shade in range(4)]
     assert shades[0] == SETUP_COLORS[place]
     for a, b in itertools.combinations(shades, 2):
         assert sum(abs(p - q) for p, q in zip(bytes.fromhex(a[1:]), bytes.fromhex(b[1:]), strict=True)) > 50
-
-
-def test_a_run_says_its_backend_in_its_setup_and_its_colour() -> None:
-    def build(backend: str) -> RunResult:
-        recipe = build_recipe(training={"backend": backend})
-        return build_result(request=build_request(recipe=recipe), placement=build_placement(strategy="default"))
-
-    runs = {backend: build(backend) for backend in ("tensorflow", "jax", "torch")}
-    assert [fields.params(run)["setup"] for run in runs.values()] == [
-        "default cpu:0",
-        "default cpu:0 backend=jax",
-        "default cpu:0 backend=torch",
-    ]
-    assert len({fields.tags(run, None)[fields.COLOR_TAG] for run in runs.values()}) == 3
 
 
 def test_a_run_has_what_the_user_set_of_how_it_is_spread_and_a_network_s_own_optimizer() -> None:

@@ -24,12 +24,3 @@ def test_a_port_that_is_not_this_users_is_no_port_in_use(monkeypatch: pytest.Mon
 def test_a_machine_is_asked_for_by_its_names_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server.socket, "gethostname", lambda: "BENCH-1")
     assert {"bench-1", "localhost", "127.0.0.1"} <= set(server._own_names("0.0.0.0"))
-
-
-def test_the_server_does_not_wait_for_requests_under_way_when_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    uvicorn = pytest.importorskip("uvicorn")
-    given: list[str] = []
-    monkeypatch.setattr(uvicorn, "main", lambda arguments, **_: given.extend(arguments))
-    with pytest.raises(SystemExit):
-        server._serve(["app"], {})
-    assert given == ["app", "--timeout-graceful-shutdown", "3"]

@@ -5,17 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from tfbench.analysis.comparison.equality import equal_settings, run_settings
-from tfbench.analysis.run.cost import find_target
 from tfbench.analysis.run.energy import find_energy
 from tfbench.analysis.run.warnings import find_speed_warnings
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.backend_support import COMPILER_KEY, title_of
 from tfbench.recipe.sections import CostConfig, Reference
 from tfbench.records.energy import Part
-from tfbench.records.machine import Environment
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import AGAIN, BACKEND_KEY, BATCH_KEY, SETUP_TAG, SWEEP_TAG, label_setup
-from tfbench.schema import Timestamp, table_of, to_plain
+from tfbench.schema import Timestamp, table_of
 
 FORMAT_VERSION = 2
 
@@ -25,7 +23,7 @@ class RunBrief:
     """A run that is over.
 
     `settings` are all of `run_settings`: what must be equal, what varies and what is shown are read from it alone.
-    `environment` is what its machine is, `cost` what its recipe has of prices, as plain values.
+    `cost` is what its recipe has of prices, as plain values.
     """
 
     format_version: int
@@ -51,10 +49,7 @@ class RunBrief:
     speed_warnings: list[str] = dataclasses.field(default_factory=list)  # of `warnings`, those against its speed
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on
-    environment: Annotated[dict[str, Any], table_of(Environment)] | None = None
     cost: Annotated[dict[str, Any], table_of(CostConfig)] = dataclasses.field(default_factory=dict)
-    target_accuracy: float | None = None  # as `find_target` has it
-    seconds_to_accuracy: float | None = None  # from the request of the run; None: not reached, or not validated
     energy_parts: list[Part] = dataclasses.field(default_factory=list)  # of the machine, that its energy is of
 
     @property
@@ -102,7 +97,6 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
     """Reduces a run that is over to what comparisons need of it."""
     recipe, placement = result.request.recipe, result.placement
     tables = recipe_tables.to_tables(recipe)
-    target = find_target(result)
     return RunBrief(
         format_version=FORMAT_VERSION,
         journal_bytes=journal_bytes,
@@ -127,10 +121,7 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         speed_warnings=list(find_speed_warnings(result)),
         num_workers=placement.num_workers if placement else 1,
         num_machines=placement.num_machines if placement else 1,
-        environment=to_plain(result.environment) if result.environment else None,
         cost=tables["cost"],
-        target_accuracy=target.val_accuracy if target else None,
-        seconds_to_accuracy=target.seconds if target else None,
         energy_parts=list(energy.parts) if (energy := find_energy(result)) and energy.metrics() else [],
     )
 

@@ -49,8 +49,7 @@ class Entry:
     reason: str = ""
     speedup: Speedup | None = None
     unequal: tuple[Difference, ...] = ()  # to the baseline, so that there is no speed-up
-    left_out: tuple[RunBrief, ...] = ()  # since they differ from the newest run in what must be equal
-    elsewhere: tuple[RunBrief, ...] = ()  # left out, since they were made on another machine
+    left_out: tuple[RunBrief, ...] = ()  # of another machine, or unlike the newest run in what must be equal
 
     @property
     def host(self) -> str:
@@ -102,7 +101,6 @@ class Comparison:
     shares_cores: tuple[str, ...]  # setups whose replicas are logical devices of one processor
     references: tuple[dict[str, Any], ...]  # published for the recipes of the runs
     compared: tuple[str, ...] = ()  # of what must be equal: in which the setups differ on purpose
-    own_settings: Mapping[str, Any] | None = None  # the recipe's, whose references these are; None: not known
     unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)  # by id, why runs are left out
     machine_settings: Mapping[str, MachineSettings] = dataclasses.field(default_factory=dict)  # the user's, by name
 
@@ -153,7 +151,7 @@ def compare(
         compared: Of what must be equal: in which setups may differ; of two backends, what is theirs by nature, too.
 
     Returns:
-        All but `own_settings`, `unreadable` and `machine_settings`, which the caller may know.
+        All but `unreadable` and `machine_settings`, which the caller may know.
     """
     name_of = name_alone if setups is None else setup_of
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or (), name_of(brief))))]
@@ -232,8 +230,7 @@ def _make_entry(setup: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
         interval=log_interval(speeds),
         outcome=outcome,
         reason=reason,
-        left_out=tuple(brief for brief in here if brief not in kept),
-        elsewhere=tuple(brief for brief in cell.runs if host_of(brief) != host),
+        left_out=tuple(brief for brief in cell.runs if brief not in kept),
     )
 
 
@@ -260,14 +257,14 @@ def _judge(rows: Sequence[Row], rules: _Rules) -> list[Row]:
 
 def _share_scatter(entries: dict[str, Entry], baseline: str) -> None:
     """Puts in intervals of speeds by the scatter that their ratios are judged by, the baseline's by the largest."""
-    found = {setup: one.speedup for setup, one in entries.items() if one.speedup}
-    halves = {setup: one.speed_half_widths for setup, one in found.items() if one.speed_half_widths}
+    found = {setup: one.speedup and one.speedup.speed_half_widths for setup, one in entries.items()}
+    halves = {setup: widths for setup, widths in found.items() if widths}
     widest = {setup: half for setup, (_, half) in halves.items()}
     if halves:
         widest[baseline] = max(half for half, _ in halves.values())
     for setup, half in widest.items():
-        entry, speedup = entries[setup], found.get(setup) or next(iter(found.values()))
-        interval = interval_around(entry.speed or math.nan, half, len(entry.runs), speedup.method)
+        entry = entries[setup]
+        interval = interval_around(entry.speed or math.nan, half, len(entry.runs))
         entries[setup] = dataclasses.replace(entry, interval=interval)
 
 
@@ -283,27 +280,10 @@ def _row_order(row: Row) -> tuple[float, float, str]:
     return row.num_parameters or 0.0, row.global_batch_size or 0.0, repr(row.setting)
 
 
-def block_key(comparison: Comparison) -> str | None:
-    """Returns the key whose values are rows of one block, where several are varied; None: there is but one block."""
-    keys = comparison.keys
-    return None if len(keys) < 2 else BATCH_KEY if BATCH_KEY in keys else keys[-1]
-
-
-def describe_block(row: Row, comparison: Comparison) -> str:
-    """Returns what the rows of a block have in common: "hidden_units=[100]"; "" where there is but one block."""
-    own = BATCH_KEY if BATCH_KEY in comparison.keys else block_key(comparison)
-    return describe_setting({key: value for key, value in row.setting.items() if key != own})
-
-
-def settings_noun(comparison: Comparison) -> str:
-    """Returns what several settings are called together."""
-    return "batch sizes" if comparison.keys == (BATCH_KEY,) else "settings"
-
-
 def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
     """Returns " at batch 32, 64", " at batch 32 with units=[100]", " at 4 of 6 settings"; "" of the only one."""
     keys = comparison.keys
-    noun = settings_noun(comparison)
+    noun = "batch sizes" if keys == (BATCH_KEY,) else "settings"
     if not rows[0].setting:
         return ""
     if len(rows) == len(comparison.rows) > 1:

@@ -25,16 +25,6 @@ class ResultDifference:
         """B / A; None where one does not exist or A is zero."""
         return self.b / self.a if self.a and self.b is not None else None
 
-    @property
-    def unit(self) -> str:
-        """Of the metric; "" where it has none."""
-        return METRICS[self.name].unit
-
-    @property
-    def better(self) -> str:
-        """Which is better: "higher" or "lower"."""
-        return METRICS[self.name].better.value
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
@@ -44,85 +34,65 @@ class Side:
     name: str
     status: str
     recipe: str
+    backend: str
     warnings: tuple[str, ...]  # that the other run does not have
-
-    @classmethod
-    def of(cls, result: RunResult, summary: Summary, other: Summary) -> "Side":
-        """Describes a run beside another with that summary."""
-        request, warnings = result.request, tuple(one for one in summary.warnings if one not in other.warnings)
-        return cls(
-            id=request.run_id, name=request.name, status=result.status, recipe=request.recipe.name, warnings=warnings
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class RunDifference:
-    """What differs between two runs; equal things are only counted."""
+    """What differs between two runs."""
 
     a: Side
     b: Side
-    backends: tuple[str, str]
     unequal: tuple[Difference, ...]  # as of `find_unequal`
-    results: tuple[ResultDifference, ...]
+    results: tuple[ResultDifference, ...]  # speed first
     causes: dict[str, tuple[Difference, ...]]  # by "recipe", "placement", ...; none is empty
-    num_compared: int
-
-    @property
-    def speed(self) -> ResultDifference | None:
-        """The speeds, if they differ and both exist."""
-        found = [entry for entry in self.results if entry.name == SPEED_METRIC and entry.ratio is not None]
-        return found[0] if found else None
 
 
 def compare_runs(a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summary) -> RunDifference:
-    """Finds everything in which two runs differ.
-
-    Args:
-        a: A run in whatever state.
-        a_summary: Its figures.
-        b: Another run.
-        b_summary: Its figures.
-    """
-    causes, num_causes = _find_causes(a, b)
-    results, num_results = _find_results(a_summary, b_summary)
+    """Finds everything in which two runs, in whatever state, differ."""
     return RunDifference(
-        a=Side.of(a, a_summary, b_summary),
-        b=Side.of(b, b_summary, a_summary),
-        backends=(a.request.recipe.training.backend, b.request.recipe.training.backend),
+        a=_describe_side(a, a_summary, b_summary),
+        b=_describe_side(b, b_summary, a_summary),
         unequal=find_unequal(a, b),
-        results=results,
-        causes=causes,
-        num_compared=num_causes + num_results,
+        results=_find_results(a_summary, b_summary),
+        causes=_find_causes(a, b),
     )
 
 
-def _find_results(a: Summary, b: Summary) -> tuple[tuple[ResultDifference, ...], int]:
-    """Returns the figures that differ, speed first, and how many there are.
+def _describe_side(result: RunResult, own: Summary, other: Summary) -> Side:
+    request = result.request
+    return Side(
+        id=request.run_id,
+        name=request.name,
+        status=result.status,
+        recipe=request.recipe.name,
+        backend=request.recipe.training.backend,
+        warnings=tuple(warning for warning in own.warnings if warning not in other.warnings),
+    )
 
-    Sizes are causes; the parts of the time breakdown are neither.
-    """
+
+def _find_results(a: Summary, b: Summary) -> tuple[ResultDifference, ...]:
+    """Returns the figures that differ. Sizes are causes; the parts of the time breakdown are neither."""
     names = [
         name
-        for name, metric in sorted(METRICS.items(), key=lambda entry: entry[0] != SPEED_METRIC)
+        for name, metric in METRICS.items()
         if metric.better is not Better.NEITHER
         and (not name.startswith("breakdown/") or name == "breakdown/wall_seconds")
-        and (a.metrics.get(name) is not None or b.metrics.get(name) is not None)
     ]
+    names.sort(key=lambda name: name != SPEED_METRIC)
     pairs = [ResultDifference(name=name, a=a.metrics.get(name), b=b.metrics.get(name)) for name in names]
-    return tuple(pair for pair in pairs if pair.a != pair.b), len(pairs)
+    return tuple(pair for pair in pairs if pair.a != pair.b)
 
 
-def _find_causes(a: RunResult, b: RunResult) -> tuple[dict[str, tuple[Difference, ...]], int]:
-    """Returns by group what differs, and how much was compared; what a run never had is no cause, and unequal."""
-    second, num_compared = _list_causes(b), 0
-    causes: dict[str, tuple[Difference, ...]] = {}
+def _find_causes(a: RunResult, b: RunResult) -> dict[str, tuple[Difference, ...]]:
+    """Returns by group what differs; what a run never had is no cause, and unequal."""
+    second, causes = _list_causes(b), dict[str, tuple[Difference, ...]]()
     for group, one in _list_causes(a).items():
         if one and (other := second[group]):
-            names = {**one, **other}
-            num_compared += len(names)
-            pairs = [Difference(name=name, a=one.get(name), b=other.get(name)) for name in names]
+            pairs = [Difference(name=name, a=one.get(name), b=other.get(name)) for name in {**one, **other}]
             causes[group] = tuple(pair for pair in pairs if pair.a != pair.b)
-    return {group: pairs for group, pairs in causes.items() if pairs}, num_compared
+    return {group: pairs for group, pairs in causes.items() if pairs}
 
 
 def _list_causes(result: RunResult) -> dict[str, dict[str, Any]]:

@@ -1,34 +1,25 @@
 """Which of several setups is the fastest at each setting, and which to use where."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.equality import find_unequal_settings
-from tfbench.analysis.comparison.judging import Speedup, judge_family
+from tfbench.analysis.comparison.judging import judge_family
 from tfbench.records.sweep import BATCH_KEY, describe_setting
 from tfbench.wording import join_words
 
-_Pair = tuple[str, str]  # of setups
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """What is known of the fastest setup at one setting.
 
     `fastest` are the setups than which none is measurably faster: one, or several between which the runs do not decide;
-    none where a setup is still to be measured, or setups differ in what must be equal. `faster` has the pairs of which
-    the first is measurably faster.
+    none where a setup is still to be measured, or setups differ in what must be equal.
     """
 
     row: Row
     fastest: tuple[str, ...]
-    faster: frozenset[_Pair] = frozenset()
-
-    def lead(self, setups: Sequence[str]) -> tuple[str, ...]:
-        """Returns those of some setups than which none of them is measurably faster."""
-        return tuple(setup for setup in setups if not any((other, setup) in self.faster for other in setups))
 
 
 def find_standings(comparison: Comparison) -> list[Standing]:
@@ -40,12 +31,18 @@ def find_standings(comparison: Comparison) -> list[Standing]:
     """
     rivals = [_find_rivals(row, comparison) for row in comparison.rows]
     places = [(index, pair) for index, setups in enumerate(rivals) for pair in itertools.combinations(setups, 2)]
-    pairs = [tuple(comparison.rows[index].entries[setup].measured for setup in pair) for index, pair in places]
-    judged = judge_family([(first, second) for first, second in pairs])
-    found: list[dict[_Pair, Speedup]] = [{} for _ in rivals]
-    for (index, pair), speedup in zip(places, judged, strict=True):
-        found[index][pair] = speedup
-    return [_stand(row, setups, known) for row, setups, known in zip(comparison.rows, rivals, found, strict=True)]
+    entries = [[comparison.rows[index].entries[setup] for setup in pair] for index, pair in places]
+    judged = judge_family([(first.measured, second.measured) for first, second in entries])
+    slower = set[tuple[int, str]]()  # row, and a setup that another is measurably faster than there
+    for (index, (first, second)), speedup in zip(places, judged, strict=True):
+        if speedup.judgement in ("faster", "slower"):
+            slower.add((index, first if speedup.judgement == "faster" else second))
+    found = []
+    for index, row in enumerate(comparison.rows):
+        lacks_one = any(not entry.runs and entry.outcome == "MISSING" for entry in row.entries.values())
+        unbeaten = [setup for setup in row.entries if setup in rivals[index] and (index, setup) not in slower]
+        found.append(Standing(row, () if lacks_one else tuple(unbeaten)))
+    return found
 
 
 def _find_rivals(row: Row, comparison: Comparison) -> list[str]:
@@ -59,15 +56,6 @@ def _find_rivals(row: Row, comparison: Comparison) -> list[str]:
     if any(find_unequal_settings(one.settings, other.settings, compared=comparison.compared) for one, other in pairs):
         return []
     return setups
-
-
-def _stand(row: Row, setups: Sequence[str], speedups: Mapping[_Pair, Speedup]) -> Standing:
-    faster = {pair[::-1] for pair, one in speedups.items() if one.judgement == "faster"}
-    faster |= {pair for pair, one in speedups.items() if one.judgement == "slower"}
-    found = Standing(row=row, fastest=(), faster=frozenset(faster))
-    if any(not entry.runs and entry.outcome == "MISSING" for entry in row.entries.values()):
-        return found
-    return dataclasses.replace(found, fastest=found.lead([setup for setup in row.entries if setup in setups]))
 
 
 def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:

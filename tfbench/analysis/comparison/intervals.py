@@ -15,12 +15,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from tfbench.errors import MeasurementError
 from tfbench.records.run import Summary
 
 CONFIDENCE = 0.95
-LOG_METHOD = "Student-t on the logarithms of the processes' values"
-PLAIN_METHOD = "Student-t on the processes' values"
 REPEATED_METRICS = (
     "samples_per_second",
     "step_time_median_seconds",
@@ -43,8 +40,6 @@ class Interval:
     low: float
     high: float
     num: int  # of processes
-    method: str
-    confidence: float = CONFIDENCE
 
     @property
     def relative_half_width(self) -> float:
@@ -74,13 +69,13 @@ def log_interval(values: Sequence[float]) -> Interval | None:
     if len(logs) < 2:
         return None
     _, half = _mean_and_half_width(logs)
-    return interval_around(geometric_mean(values), half, len(logs), LOG_METHOD)
+    return interval_around(geometric_mean(values), half, len(logs))
 
 
-def interval_around(center: float, half_width: float, num: int, method: str) -> Interval:
+def interval_around(center: float, half_width: float, num: int) -> Interval:
     """Returns the interval of a speed of which half of the interval of its logarithm is known."""
     low, high = center * math.exp(-half_width), center * math.exp(half_width)
-    return Interval(center=center, low=low, high=high, num=num, method=method)
+    return Interval(center=center, low=low, high=high, num=num)
 
 
 def accuracy_interval(values: Sequence[float]) -> Interval | None:
@@ -91,23 +86,11 @@ def accuracy_interval(values: Sequence[float]) -> Interval | None:
 
     Returns:
         None for fewer than two values.
-
-    Raises:
-        MeasurementError: A value is not within 0 and 1.
     """
-    for value in values:
-        if not 0 <= value <= 1:
-            raise MeasurementError(f"an interval of accuracies needs values from 0 to 1. Received: {value}.")
     if len(values) < 2:
         return None
     mean, half = _mean_and_half_width(values)
-    return Interval(
-        center=mean,
-        low=max(0.0, mean - half),
-        high=min(1.0, mean + half),
-        num=len(values),
-        method=PLAIN_METHOD,
-    )
+    return Interval(center=mean, low=max(0.0, mean - half), high=min(1.0, mean + half), num=len(values))
 
 
 def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:

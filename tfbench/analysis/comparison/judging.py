@@ -69,7 +69,6 @@ class Speedup:
     high: float | None
     num: int  # of rounds, or of the runs of the setup that has fewer
     is_paired: bool  # by rounds in which both were run
-    uses_other_settings: bool  # for how runs scatter
     degrees_of_freedom: float
     p_value: float | None  # of this one setting
     family_p_value: float | None
@@ -77,7 +76,6 @@ class Speedup:
     judgement: Judgement
     # Half of the intervals of the logarithms of both speeds, by the same scatter as that of the ratio.
     speed_half_widths: tuple[float, float] | None = None
-    confidence: float = CONFIDENCE
 
     @property
     def excludes_one(self) -> bool:
@@ -105,14 +103,6 @@ class Speedup:
     def noise_limit(self) -> float | None:
         """The relative difference that these runs would not show, 0.02 for 2 %: half of the interval."""
         return None if self.high is None else math.expm1(math.log(self.high / self.ratio))
-
-    @property
-    def method(self) -> str:
-        """How the interval came about, in words."""
-        what = "rounds' ratios" if self.is_paired else "processes' speeds"
-        others = ", the scatter of the other settings" if self.uses_other_settings else ""
-        known = f"{what}{others}; {self.degrees_of_freedom:.3g} degrees of freedom"
-        return f"Student's t on the logarithms of the {known}"
 
 
 def describe_ratio(one: Speedup) -> str:
@@ -160,7 +150,6 @@ class _Difference:
     sides: tuple[tuple[_Known, float], tuple[_Known, float]]
     num: int
     is_paired: bool
-    uses_pool: bool = False
 
     def squared_errors(self) -> _Known:
         """Returns the variance of the value."""
@@ -213,21 +202,16 @@ class _Pools:
 
         `own` is of the runs themselves, which the pool holds, too.
         """
-        lent = merge_estimates(self._others(name, own))
+        others = list(self._known.get(name, []))
+        itself = next((one for one in others if one[0] == own), None)
+        if itself:
+            others.remove(itself)  # the first, as it is counted once
+        lent = merge_estimates([to_lend for _, to_lend in others])
         known = []
         for most in (max(0.0, LEAST - own.degrees_of_freedom), MOST_BORROWED):
             merged = merge_estimates([own, Estimate(lent.variance, min(lent.degrees_of_freedom, most))])
             known.append(Estimate(max(merged.variance, own.variance), merged.degrees_of_freedom))
         return _Known(*known)
-
-    def has_others(self, name: Hashable, own: Estimate) -> bool:
-        """Says whether other settings tell anything."""
-        return any(lent.degrees_of_freedom for lent in self._others(name, own))
-
-    def _others(self, name: Hashable, own: Estimate) -> list[Estimate]:
-        known = self._known.get(name, [])
-        itself = next((place for place, (found, _) in enumerate(known) if found == own), None)
-        return [lent for place, (_, lent) in enumerate(known) if place != itself]
 
 
 def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
@@ -241,17 +225,14 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
             sides=((known, 0.5 / num), (known, 0.5 / num)),  # what slows both alike is in neither
             num=num,
             is_paired=True,
-            uses_pool=pools.has_others(name, own),
         )
-    known_alone = [(runs, estimate(_logs(runs))) for runs in (first, second)]
-    one, other = ((pools.settle(runs.setup, scatter), 1 / len(runs.speeds)) for runs, scatter in known_alone)
+    one, other = ((pools.settle(runs.setup, estimate(_logs(runs))), 1 / len(runs.speeds)) for runs in (first, second))
     return _Difference(
         value=statistics.fmean(_logs(second)) - statistics.fmean(_logs(first)),
         terms=(one, other),
         sides=(one, other),
         num=min(len(first.speeds), len(second.speeds)),
         is_paired=False,
-        uses_pool=any(pools.has_others(runs.setup, scatter) for runs, scatter in known_alone),
     )
 
 
@@ -300,7 +281,6 @@ def _describe(difference: _Difference, errors: _Known, adjusted: float | None, n
         high=None if half is None else math.exp(value + half),
         num=difference.num,
         is_paired=difference.is_paired,
-        uses_other_settings=difference.uses_pool,
         degrees_of_freedom=degrees,
         p_value=p_value,
         family_p_value=family_p_value,

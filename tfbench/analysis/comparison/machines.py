@@ -8,53 +8,38 @@ the other. The lowest figure is named as it was measured.
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tfbench.analysis.comparison.brief import host_of, machine_in, machine_of
+from tfbench.analysis.comparison.brief import machine_in, machine_of
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_settings
-from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.run.cost import SECONDS_PER_HOUR
 from tfbench.records.energy import Part
-from tfbench.wording import count, join_words
-
-
-class Price(NamedTuple):
-    """What an hour of a machine costs."""
-
-    per_hour: float
-    currency: str
+from tfbench.records.settings import MachineSettings
+from tfbench.wording import join_words
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class MachineSetup:
     """A setting under a setup on one machine; a figure that not every run of it has is None.
 
-    An epoch is its training steps at that speed; the way to the accuracy that all runs are to reach counts from the
-    request of a run.
+    An epoch is its training steps at that speed.
     """
 
     machine: str
     row: Row
     entry: Entry
-    price: Price | None
+    price_per_hour: float | None
+    currency: str
     epoch_seconds: float | None
-    seconds_to_accuracy: float | None
     epoch_joules: float | None
 
     @property
     def epoch_cost(self) -> float | None:
         """What an epoch costs, in the currency of the price."""
-        return self._cost(self.epoch_seconds)
-
-    @property
-    def cost_to_accuracy(self) -> float | None:
-        """What the way to the accuracy costs."""
-        return self._cost(self.seconds_to_accuracy)
-
-    def _cost(self, seconds: float | None) -> float | None:
-        return seconds * self.price.per_hour / SECONDS_PER_HOUR if seconds and self.price else None
+        if self.epoch_seconds is None or self.price_per_hour is None:
+            return None
+        return self.epoch_seconds * self.price_per_hour / SECONDS_PER_HOUR
 
 
 Measure = Callable[[MachineSetup], float | None]  # of which less is better
@@ -62,25 +47,15 @@ Measure = Callable[[MachineSetup], float | None]  # of which less is better
 
 def list_setups(comparison: Comparison) -> list[MachineSetup]:
     """Returns for each setting what its machines have, the fastest of each first; nothing where all runs are of one."""
+    found: list[MachineSetup] = []
     if len({machine_of(run) for run in comparison.runs}) < 2:
-        return []
-    target, found = find_target(comparison), []
-    prices = _find_prices(comparison)
+        return found
     for row in comparison.rows:
-        machines: dict[str, list[Entry]] = {}
-        for entry in row.entries.values():
-            if entry.runs and all(run.num_machines == 1 for run in entry.runs):
-                machines.setdefault(machine_of(entry.runs[0]), []).append(entry)
-        for name, entries in machines.items():
-            for entry in sorted(entries, key=lambda entry: -(entry.speed or 0.0)):
-                found.append(_measure(name, row, entry, prices[name], target))
+        entries = [entry for entry in row.entries.values() if entry.runs]
+        own = [_measure(row, entry, comparison.machine_settings) for entry in entries if _is_of_one_machine(entry)]
+        machines = list(dict.fromkeys(one.machine for one in own))
+        found += sorted(own, key=lambda one: (machines.index(one.machine), -(one.entry.speed or 0.0)))
     return found
-
-
-def find_target(comparison: Comparison) -> float | None:
-    """Returns the accuracy that all runs are to reach; None: they have none, or several."""
-    targets = {run.target_accuracy for run in comparison.runs}
-    return targets.pop() if len(targets) == 1 else None
 
 
 def bare_setup(entry: Entry) -> str:
@@ -91,11 +66,10 @@ def bare_setup(entry: Entry) -> str:
 
 def machine_sentences(comparison: Comparison) -> Iterator[str]:
     """Yields a sentence a measure: which machine has the best figure, for which settings."""
-    setups, target = list_setups(comparison), find_target(comparison)
+    setups = list_setups(comparison)
     measures: tuple[tuple[str, Measure, Callable[[MachineSetup], object]], ...] = (
         ("Fastest machine", lambda one: one.entry.step_seconds, lambda one: None),
-        ("Cheapest machine for the steps of an epoch", lambda one: one.epoch_cost, _currency),
-        (f"Cheapest machine to a validation accuracy of {target or 0:g}", lambda one: one.cost_to_accuracy, _currency),
+        ("Cheapest machine for the steps of an epoch", lambda one: one.epoch_cost, lambda one: one.currency),
         ("Least energy for an epoch", lambda one: one.epoch_joules, _parts_beside_gpus),
     )
     for title, measure, unit in measures:
@@ -108,37 +82,22 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
             yield f"{title} (not judged): {'; '.join(told)}."
 
 
-def place_sentences(comparison: Comparison) -> Iterator[str]:
-    """Yields which runs are left out since they are of another machine, and which settings are of which machine."""
-    elsewhere = [run for row in comparison.rows for entry in row.entries.values() for run in entry.elsewhere]
-    if elsewhere:
-        names = join_words(list(dict.fromkeys(map(host_of, elsewhere))))
-        yield f"{count(len(elsewhere), 'run')} left out, from another machine than most of their setting: {names}."
-    places: dict[str, list[Row]] = {}
+def machine_caveats(comparison: Comparison) -> Iterator[str]:
+    """Yields in which versions machines differ, and whether settings that name none ran on several."""
+    runs = comparison.runs
+    differing = [name for name in VERSIONS if len({run.settings.get(name) for run in runs} - {None}) > 1]
+    if differing and len({machine_of(run) for run in runs}) > 1:
+        yield f"Machines have different versions of {join_words(differing)}, which may explain differences in speed."
+    hosts: dict[str, None] = {}
     for row in comparison.rows:
-        hosts = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.setup)}
-        if len(hosts) == 1:
-            places.setdefault(hosts.pop(), []).append(row)
-    if len(places) > 1:
-        where = "; ".join(f"{host}{describe_where(rows, comparison)}" for host, rows in places.items())
-        yield f"Settings ran on several machines, which may explain differences between them: {where}."
+        own = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.setup)}
+        hosts |= dict.fromkeys(own if len(own) == 1 else ())
+    if len(hosts) > 1:
+        yield f"Settings ran on several machines, which may explain differences between them: {join_words([*hosts])}."
 
 
-def version_warnings(comparison: Comparison) -> list[str]:
-    """Says in which versions machines differ, and which they have."""
-    found: dict[str, dict[str, dict[str, None]]] = {}
-    for run in comparison.runs:
-        for name in VERSIONS:
-            if value := (run.environment or {}).get(name):
-                found.setdefault(name, {}).setdefault(value, {})[machine_of(run)] = None
-    told = [
-        f"{name} {', '.join(f'{version} on {join_words(list(on))}' for version, on in having.items())}"
-        for name, having in found.items()
-        if len(having) > 1 and len({machine for on in having.values() for machine in on}) > 1
-    ]
-    if not told:
-        return []
-    return [f"Machines have different versions, which may explain differences in speed: {'; '.join(told)}."]
+def _is_of_one_machine(entry: Entry) -> bool:
+    return all(run.num_machines == 1 for run in entry.runs)
 
 
 def _find_best(
@@ -152,19 +111,12 @@ def _find_best(
     figures = [(value, one) for one in setups if (value := measure(one))]
     known = [one for _, one in sorted(figures, key=lambda figure: figure[0])]
     others = [one for one in known if one.machine != known[0].machine]
-    if not others:
+    if not others or len({unit(one) for one in known}) > 1:
         return None
-    top, settings = known[0], known[0].entry.runs[0].settings
-    compared = (*comparison.compared, *BETWEEN_MACHINES)
+    settings, compared = known[0].entry.runs[0].settings, (*comparison.compared, *BETWEEN_MACHINES)
     if any(find_unequal_settings(settings, one.entry.runs[0].settings, compared=compared) for one in others):
         return None
-    if len({unit(one) for one in known}) > 1:
-        return None
-    return top
-
-
-def _currency(setup: MachineSetup) -> str:
-    return setup.price.currency if setup.price else ""
+    return known[0]
 
 
 def _parts_beside_gpus(setup: MachineSetup) -> frozenset[str]:
@@ -172,41 +124,21 @@ def _parts_beside_gpus(setup: MachineSetup) -> frozenset[str]:
     return frozenset(energy_parts(setup.entry)) - {"gpu"}
 
 
-def _measure(name: str, row: Row, entry: Entry, price: Price | None, target: float | None) -> MachineSetup:
-    samples = entry.runs[0].train_samples
-    reached = [run.seconds_to_accuracy for run in entry.runs if run.seconds_to_accuracy] if target is not None else []
-    per_joule = samples_per_joule(entry)
+def _measure(row: Row, entry: Entry, settings: Mapping[str, MachineSettings]) -> MachineSetup:
+    """Returns an entry's figures; its price is the user's, else the newest recipe's for an instance of this name."""
+    newest = max(entry.runs, key=lambda run: run.created)
+    names, samples, per_joule = (machine_of(newest), entry.host), newest.train_samples, samples_per_joule(entry)
+    cost, own = newest.cost, next((settings[name] for name in names if name in settings), None)
+    price = cost.get("price_per_hour") or None if cost.get("instance") in names else None
     return MachineSetup(
-        machine=name,
+        machine=names[0],
         row=row,
         entry=entry,
-        price=price,
+        price_per_hour=own.price_per_hour if own else price,
+        currency=own.currency if own and own.currency else str(cost.get("currency", "")),
         epoch_seconds=samples / entry.speed if samples and entry.speed else None,
-        seconds_to_accuracy=geometric_mean(reached) if len(reached) == len(entry.runs) else None,
         epoch_joules=samples / per_joule if samples and per_joule else None,
     )
-
-
-def _find_prices(comparison: Comparison) -> dict[str, Price | None]:
-    """Returns the price of each machine: the user's, else the newest recipe's for an instance of this name."""
-    settings, prices = comparison.machine_settings, dict[str, Price | None]()
-    runs = sorted(comparison.runs, key=lambda run: run.created, reverse=True)
-    for name in map(machine_of, runs):
-        own = [run for run in runs if machine_of(run) == name]
-        hosts = {host_of(run) for run in own}
-        names = [name, *(hosts if len(hosts) == 1 else ())]
-        costs = [run.cost for run in own if run.cost]
-        currency = str(costs[0].get("currency", "")) if costs else ""
-        known = [
-            Price(settings[one].price_per_hour, settings[one].currency or currency) for one in names if one in settings
-        ]
-        known += [
-            Price(cost["price_per_hour"], str(cost["currency"]))
-            for cost in costs
-            if cost.get("instance") in names and cost.get("price_per_hour")
-        ]
-        prices[name] = known[0] if known else None
-    return prices
 
 
 def samples_per_joule(entry: Entry) -> float | None:

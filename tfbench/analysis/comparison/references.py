@@ -6,18 +6,17 @@ Speeds are compared where steps are steady: the first epoch of a run holds its c
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.equality import flatten
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.value_types import VARIABLE_SECTIONS
 from tfbench.records.run import RunResult, Summary
-from tfbench.records.sweep import BATCH_KEY, SweepPlan, format_value
+from tfbench.records.sweep import format_value
 
 # Sections whose values make a workload, and keys among them that do not: which data is told by the run itself, how long
 # is trained does not change the time of an epoch, and how the work is carried out is part of the software.
@@ -36,19 +35,12 @@ _BESIDE_WORKLOAD = (
     "training.intra_op_threads",
     "training.inter_op_threads",
 )
-_NUM_NAMED = 4  # values that a reason names
-_SYNTHETIC = "synthetic data here"
-_KINDS = {_SYNTHETIC: _SYNTHETIC, BATCH_KEY: "other batch size", "model": "other network", "dataset": "other data"}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class FigurePair:
-    """A published speed beside ours of one setup: `samples_per_second`, or the `epoch_seconds` that ours makes.
+    """A published speed beside ours of one setup, in samples per second; ours hold no validation."""
 
-    Ours hold no validation.
-    """
-
-    name: Literal["samples_per_second", "epoch_seconds"]
     setting: dict[str, Any]
     setup: str
     hardware: tuple[str, ...]
@@ -58,16 +50,16 @@ class FigurePair:
     @property
     def ratio(self) -> float:
         """Our speed over theirs; above 1: we are the faster."""
-        return self.theirs / self.ours if self.name == "epoch_seconds" else self.ours / self.theirs
+        return self.ours / self.theirs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceMatch:
-    """A published reference, with the figures that can be held against ours, or the reasons why none can."""
+    """A published reference, with the speeds that can be held against ours, or the reason why none can."""
 
     reference: dict[str, Any]
-    pairs: tuple[FigurePair, ...] = ()
-    reasons: tuple[str, ...] = ()
+    pairs: tuple[FigurePair, ...]
+    reason: str
 
 
 def match_references(comparison: Comparison) -> tuple[ReferenceMatch, ...]:
@@ -76,106 +68,64 @@ def match_references(comparison: Comparison) -> tuple[ReferenceMatch, ...]:
     It can be where network, data and batch size are the recipe's own, the data real, and a speed was published: samples
     per second, seconds an epoch, or seconds of a known number of epochs. Hardware and software differ always.
     """
-    return tuple(_match(reference, comparison) for reference in comparison.references)
+    own = {run.recipe: _shipped_settings(run) for run in comparison.runs}
+    return tuple(_match(reference, comparison, own) for reference in comparison.references)
 
 
 def match_run(result: RunResult, summary: Summary) -> tuple[ReferenceMatch, ...]:
     """Says the same of a run alone."""
-    brief = make_brief(result, summary, journal_bytes=0)
-    alone = compare([brief])
-    return match_references(dataclasses.replace(alone, own_settings=find_own_settings([brief])))
+    return match_references(compare([make_brief(result, summary, journal_bytes=0)]))
 
 
-def find_own_settings(briefs: Sequence[RunBrief], plan: SweepPlan | None = None) -> dict[str, Any] | None:
-    """Returns the values that the recipe of runs has of its own, under dotted keys, as far as they are known.
-
-    Those of a shipped recipe stand in its file, if it is the one that the runs' published figures are from; those of
-    another in the plan of a sweep, but for what the command line set.
-    """
-    if len({brief.recipe for brief in briefs}) != 1:
-        return None
+def _shipped_settings(run: RunBrief) -> dict[str, Any]:
+    """Returns the values that the shipped recipe of a run has of its own; nothing if the run is of another."""
     with contextlib.suppress(TfbenchError):
-        shipped = files.load_recipe(files.shipped_folder() / f"{briefs[0].recipe}.toml")
+        shipped = files.load_recipe(files.shipped_folder() / f"{run.recipe}.toml")
         tables = json.loads(json.dumps(recipe_tables.to_tables(shipped)))  # as they come back from a journal
-        if tables["reference"] == json.loads(json.dumps(briefs[0].references)):
-            return _flatten_settings(tables)
-    if plan is None:
-        return None
-    return {key: value for key, value in _flatten_settings(plan.tables).items() if key not in plan.overrides}
+        if tables["reference"] == json.loads(json.dumps(run.references)):
+            return flatten(tables)
+    return {}
 
 
-def published_epoch_seconds(figures: Mapping[str, float]) -> float | None:
-    """Returns the seconds of an epoch, if they can be told from published figures."""
-    if figures.get("epoch_seconds"):
-        return figures["epoch_seconds"]
-    epochs, elapsed = figures.get("epochs"), figures.get("elapsed_seconds")
-    return elapsed / epochs if elapsed and epochs else None
+def _match(reference: dict[str, Any], comparison: Comparison, own: Mapping[str, dict[str, Any]]) -> ReferenceMatch:
+    figures, pairs, others = reference["figures"], list[FigurePair](), list[list[str]]()
+    without = "" if _published_speed(figures, 1) else "no speed was published"
+    if reason := reference.get("not_comparable") or without:
+        return ReferenceMatch(reference=reference, pairs=(), reason=reason)
+    for row in comparison.rows:
+        for entry in row.entries.values():
+            if not entry.runs or reference not in entry.runs[0].references:
+                continue
+            run = entry.runs[0]
+            other = list(_list_other_values(run, own[run.recipe]))
+            theirs = _published_speed(figures, run.train_samples)
+            if other:
+                others.append(other)
+            elif entry.speed and theirs:
+                hardware = tuple(dict.fromkeys(name for run in entry.runs for name in run.hardware))
+                pairs.append(FigurePair(row.setting, entry.setup, hardware, entry.speed, theirs))
+    nearest = sorted(others, key=len)[:1]
+    reason = f"here {', '.join(nearest[0])}" if nearest else "no speed here"
+    return ReferenceMatch(reference=reference, pairs=tuple(pairs), reason="" if pairs else reason)
 
 
-def _flatten_settings(tables: Mapping[str, Any]) -> dict[str, Any]:
-    return flatten({name: tables.get(name, {}) for name in VARIABLE_SECTIONS})
+def _published_speed(figures: Mapping[str, float], train_samples: int | None) -> float | None:
+    """Returns a published speed in samples per second, of epochs of so many samples; None: it cannot be told."""
+    if speed := figures.get("samples_per_second"):
+        return speed
+    elapsed = figures.get("elapsed_seconds", 0.0)
+    seconds = figures.get("epoch_seconds") or (elapsed / figures["epochs"] if figures.get("epochs") else 0.0)
+    return train_samples / seconds if seconds and train_samples else None
 
 
-def _match(reference: dict[str, Any], comparison: Comparison) -> ReferenceMatch:
-    own, figures = comparison.own_settings, reference["figures"]
-    measured = [
-        (row, entry, _find_differences(entry.runs[0], own))
-        for row in comparison.rows
-        for entry in row.entries.values()
-        if entry.runs and reference in entry.runs[0].references
-    ]
-    alike = [(row, entry) for row, entry, differences in measured if not differences]
-    reasons = [] if alike else list(_describe_differences([differences for _, _, differences in measured]))
-    if not figures.get("samples_per_second") and published_epoch_seconds(figures) is None:
-        has_time = figures.get("elapsed_seconds")
-        reasons.append("its time is of an unknown number of epochs" if has_time else "no speed was published")
-    if reference.get("not_comparable"):
-        reasons.append(reference["not_comparable"])
-    if reasons:
-        return ReferenceMatch(reference=reference, reasons=tuple(reasons))
-    pairs = [pair for row, entry in alike for pair in _find_pairs(figures, row, entry)]
-    return ReferenceMatch(reference=reference, pairs=tuple(pairs), reasons=() if pairs else ("no speed here",))
+def _list_other_values(run: RunBrief, own: Mapping[str, Any]) -> Iterator[str]:
+    """Yields in what a run is another workload than its recipe.
 
-
-def _find_differences(run: RunBrief, own: Mapping[str, Any] | None) -> dict[str, str]:
-    """Returns in what a run is another workload than the recipe: what differs, and our value of it."""
-    found: dict[str, str] = {}
+    Where the recipe's own values are not known, whatever was set for the run counts as another.
+    """
     for key, value in run.settings.items():
-        if not key.startswith(_OF_WORKLOAD) or key in _BESIDE_WORKLOAD:
-            continue
-        is_other = own[key] != value if own is not None and key in own else key in run.overrides
-        if is_other:
-            found[key] = str(value) if key == BATCH_KEY else f"{key.partition('.')[2]}={format_value(value)}"
+        is_other = own[key] != value if key in own else key in run.overrides
+        if is_other and key.startswith(_OF_WORKLOAD) and key not in _BESIDE_WORKLOAD:
+            yield f"{key.partition('.')[2]}={format_value(value)}"
     if run.is_synthetic:
-        found[_SYNTHETIC] = ""
-    return found
-
-
-def _describe_differences(measured: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Yields what keeps the runs that come nearest from being the recipe's own workload."""
-    if not measured:
-        yield "no run of it here has a speed"
-        return
-    fewest = min(map(len, measured))
-    named: dict[str, list[str]] = {}
-    for differences in measured:
-        for key, value in differences.items() if len(differences) == fewest else ():
-            kind = _KINDS.get(key) or _KINDS.get(key.partition(".")[0], "other training")
-            values = named.setdefault(kind, [])
-            if value not in values:
-                values.append(value)
-    for kind, values in named.items():
-        more = f" and {len(values) - _NUM_NAMED} more" if len(values) > _NUM_NAMED else ""
-        yield kind + (f": {', '.join(values[:_NUM_NAMED])}{more}" if any(values) else "")
-
-
-def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterator[FigurePair]:
-    runs, speed = entry.runs, entry.speed
-    samples = runs[0].train_samples
-    theirs, published_speed = published_epoch_seconds(figures), figures.get("samples_per_second")
-    hardware = tuple(dict.fromkeys(name for run in runs for name in run.hardware))
-    fields: dict[str, Any] = {"setting": row.setting, "setup": entry.setup, "hardware": hardware}
-    if published_speed and speed:
-        yield FigurePair(name="samples_per_second", ours=speed, theirs=published_speed, **fields)
-    if theirs is not None and speed and samples:
-        yield FigurePair(name="epoch_seconds", ours=samples / speed, theirs=theirs, **fields)
+        yield "synthetic data"

@@ -8,8 +8,8 @@ from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, descr
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
-from tfbench.analysis.comparison.machines import machine_sentences, place_sentences
-from tfbench.analysis.comparison.scaling import Scaling, find_scaling, input_share, traced_share
+from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences
+from tfbench.analysis.comparison.scaling import Scaling, find_scaling, input_share, transfer_share
 from tfbench.analysis.run.warnings import MIN_HEADROOM
 from tfbench.recipe.backend_support import title_of
 from tfbench.records.sweep import AGAIN
@@ -38,7 +38,7 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     if comparison.setups[1:] == (f"{comparison.baseline} {AGAIN}",):
         return (_by_chance(comparison), *_missing(comparison, names))
     others = [setup for setup in comparison.setups if setup != comparison.baseline]
-    told = [*which_to_use(comparison, names), *(scaling.between_modes() if scaling else ())]
+    told = [*which_to_use(comparison, names)]
     found = [*_unequal(comparison), *machine_sentences(comparison), *told]
     is_told = bool(told) and len(others) > _NUM_TOLD
     for setup in others:
@@ -57,13 +57,11 @@ def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, st
     if scaling is None:
         runs = [(setup, entry.runs) for row in comparison.rows for setup, entry in row.entries.items() if entry.runs]
         return name_setups(comparison.setups, {setup: own[0].backend for setup, own in runs})
-    noun = "replica" if scaling.has_replicas else "device"
-    places = {point.place: point.entry for point in scaling.points} | scaling.missing
-    return {
-        entry.setup: count(place.num_devices, noun)
-        + (f" ({place.mode})" if place.mode and not scaling.has_replicas else "")
-        for place, entry in places.items()
-    }
+    noun, names = "replica" if scaling.has_replicas else "device", {setup: setup for setup in comparison.setups}
+    for point in scaling.points:
+        mode = f" ({point.mode})" if point.mode and not scaling.has_replicas else ""
+        names[point.entry.setup] = f"{count(point.num_devices, noun)}{mode}"
+    return names
 
 
 def _by_chance(comparison: Comparison) -> str:
@@ -113,7 +111,7 @@ def _of_setup(
 
 def _describe_cause(entry: Entry) -> str:
     """Returns what was measured that makes a setup slower: a sentence after a blank; "" where nothing is known."""
-    share, collectives = input_share(entry), traced_share(entry, "transfer_share")
+    share, collectives = input_share(entry), transfer_share(entry)
     if share is not None and 1 / MIN_HEADROOM < share <= 1:  # more than the step it is part of tells nothing
         return f" The input pipeline alone takes {100 * share:.0f} % of a step."
     return f" Collectives take {100 * collectives:.0f} % of a step." if collectives else ""
@@ -167,11 +165,11 @@ def _list_caveats(comparison: Comparison, scaling: Scaling | None, names: Mappin
     base = comparison.baseline
     if any("hostname" in _differing(entry) and _is_elsewhere(entry, row.entries[base]) for row, entry in entries):
         yield f"Speed-ups compare runs of one machine: others than that of {base} have none."
-    yield from place_sentences(comparison)
+    yield from machine_caveats(comparison)
     if num := sum(len(entry.left_out) for _, entry in entries):
         yield (
-            f"{count(num, 'older run')} left out: versions, settings or network differ from newer runs of the same "
-            "configuration. Compare with `tfbench diff RUN RUN`."
+            f"{count(num, 'run')} left out: of another machine than most of their setting, or of other versions, "
+            "settings or network than the newest. Compare with `tfbench diff RUN RUN`."
         )
 
 

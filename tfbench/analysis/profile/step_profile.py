@@ -18,7 +18,7 @@ LEAST_ROOF_SHARE = 0.25  # of a peak, that a layer must reach to be called bound
 class Phase:
     """A part of a step, with its 95 % interval."""
 
-    name: str  # "input", "copy", "dispatch", "forward", "backward", "update" or "keras loop"
+    name: str  # "input", "dispatch", "forward", "backward", "update" or "keras loop"
     seconds: float  # mean over the rounds
     share: float  # of the full step
     low: float | None = None  # None: of a single round

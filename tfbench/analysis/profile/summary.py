@@ -39,7 +39,7 @@ from tfbench.analysis.profile.step_profile import (
     Work,
 )
 from tfbench.analysis.run.warnings import find_peak
-from tfbench.records.profile import CALLS, COPY_CALL, PHASES, ProfiledLayer, ProfileRound
+from tfbench.records.profile import CALLS, PHASES, ProfiledLayer, ProfileRound
 from tfbench.records.run import RunResult
 
 KEPT_ROUNDS = 0.8
@@ -129,19 +129,12 @@ class KeptRounds:
 def find_phases(kept: KeptRounds) -> Iterator[Phase]:
     """Yields the phases of a step, in its order."""
     dispatch, forward, backward, update = CALLS
-    rounds = kept.rounds
-    has_copy = all(COPY_CALL in one.seconds for one in rounds)
-
-    def copy(seconds: dict[str, float]) -> float:
-        return seconds[COPY_CALL] if has_copy else 0.0
 
     def loop(seconds: dict[str, float]) -> float:
-        """What Keras's own step takes beyond the update; it takes its batches itself, and may have to copy them."""
-        return seconds["keras"] - seconds[update] - (seconds["take"] - seconds[dispatch]) - copy(seconds)
+        """What Keras's own step takes beyond the update; it takes its batches itself."""
+        return seconds["keras"] - seconds[update] - (seconds["take"] - seconds[dispatch])
 
     yield _phase("input", kept, lambda s: s["take"] - s[dispatch])
-    if has_copy:
-        yield _phase("copy", kept, copy)
     yield _phase(dispatch, kept, lambda s: s[dispatch])
     yield _phase(forward, kept, lambda s: s[forward] - s[dispatch])
     yield _phase(backward, kept, lambda s: s[backward] - s[forward])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfbench.backends.backend import Backend
-from tfbench.backends.jax import resident, several_devices
+from tfbench.backends.jax import several_devices
 from tfbench.backends.jax.step_calls import StepCalls
 from tfbench.backends.one_device import Placed, require_on
 from tfbench.backends.peak import Run, Sizes
@@ -15,7 +15,7 @@ from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Feed, Placement, Spread, WorkerRank
+from tfbench.records.placement import Placement, Spread, WorkerRank
 
 if TYPE_CHECKING:
     from tfbench.backends.jax.mesh_distribution import MeshDistribution
@@ -29,12 +29,9 @@ class Jax(Backend):
     """JAX on one device, or on a mesh of them."""
 
     name = "jax"
-    lost_workers_named = staticmethod(several_devices.lost_workers_named)
-    build_resident_training = staticmethod(resident.build_resident_training)
-
-    def list_gpus(self) -> tuple[str, ...]:
-        """Returns what hardware the GPUs are that JAX sees, without those of other workers."""
-        return several_devices.list_gpus()
+    gpu_feed = "prefetched"  # by Keras
+    explain_loss = staticmethod(several_devices.explain_loss)
+    list_gpus = staticmethod(several_devices.list_gpus)
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its version, and the major version of CUDA that it has the libraries of."""
@@ -86,10 +83,6 @@ class Jax(Backend):
         if config.strategy != "default":
             return several_devices.resolve(config, training, rank)
         return super().resolve(config, training)
-
-    def feed_of(self, kind: str) -> Feed:
-        """Keras copies a batch ahead of the step to a GPU, and has the step take it as it is on a processor."""
-        return "prefetched" if kind == "gpu" else "direct"
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
         """Lays a compiled model on several devices."""

@@ -1,16 +1,14 @@
 """Several of JAX's devices, of one process or of several: what there is, and how a model is laid on them."""
 
-import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tfbench.backends.one_device import Placed
-from tfbench.errors import DeviceError, MeasurementError
+from tfbench.backends.one_device import Placed, choose_devices, list_visible
+from tfbench.errors import DeviceError
 from tfbench.machine.environment import cpu_model
-from tfbench.recipe.devices import Device, find_mesh, parse_devices, require_fitting
+from tfbench.recipe.devices import find_mesh, parse_devices, require_fitting
 from tfbench.recipe.mesh import Mesh, VariableShape, lay_out
 from tfbench.recipe.sections import CUTTING_STRATEGIES, DistributionConfig, TrainingConfig
 from tfbench.records.placement import Placement, WorkerRank
@@ -57,8 +55,13 @@ def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRa
             heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
             coordinator_bind_address=rank.addresses[0],  # of no other network
         )
-    chosen = _choose(asked, config)
+    chosen = choose_devices(config, training, list_visible(config, len(list_gpus())), takes_all=True)
     kind = chosen[0].kind
+    if not asked and kind == "cpu" and config.strategy in CUTTING_STRATEGIES:
+        raise DeviceError(
+            f"strategy {config.strategy} splits weights over several devices, and there is no GPU. Name logical "
+            "devices of the processor to try it, for example --devices cpu:0,cpu:1."
+        )
     if rank:
         config = dataclasses.replace(config, num_workers=rank.num_workers)
     require_fitting(chosen, config, training)
@@ -99,27 +102,6 @@ def list_gpus() -> tuple[str, ...]:
         return tuple(str(device.device_kind) for device in jax.local_devices(backend="gpu"))
     except RuntimeError:  # there are none, or they cannot be started
         return ()
-
-
-def _choose(asked: tuple[Device, ...], config: DistributionConfig) -> tuple[Device, ...]:
-    """Returns the devices of this process: those asked for, or all GPUs, or the processor."""
-    gpus = list_gpus()
-    if asked and asked[0].index >= 0:
-        if asked[0].kind == "gpu" and len(gpus) < len(asked):
-            raise DeviceError(
-                f"{', '.join(map(str, asked))}: JAX sees {len(gpus)} of them. `tfbench devices` says what there is."
-            )
-        return asked
-    if asked and not gpus:
-        raise DeviceError("gpu: not found. JAX sees none. `tfbench devices` says why.")
-    if gpus:
-        return tuple(Device("gpu", index) for index in range(len(gpus)))
-    if config.strategy in CUTTING_STRATEGIES:
-        raise DeviceError(
-            f"strategy {config.strategy} splits weights over several devices, and there is no GPU. Name logical "
-            "devices of the processor to try it, for example --devices cpu:0,cpu:1."
-        )
-    return (Device("cpu", 0),)
 
 
 def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any) -> SeveralDevices:
@@ -181,21 +163,11 @@ def _notes(shapes: list[VariableShape], cut: dict[str, Any], config: Distributio
     return (f"whole on every device, since its outputs do not divide: {', '.join(whole)}",)
 
 
-@contextlib.contextmanager
-def lost_workers_named() -> Iterator[None]:
-    """Turns JAX's error about a worker that has ended into one that says so.
+def explain_loss(error: Exception) -> str:
+    """Returns what JAX says of a worker that ended, or answers no more; "" for an error of another kind."""
+    if not isinstance(error, RuntimeError):  # as JAX's own are, which need not have been imported
+        return ""
+    import jax
 
-    Raises:
-        MeasurementError: A worker was lost.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        import jax
-
-        if not (isinstance(error, jax.errors.JaxRuntimeError) and jax.process_count() > 1 and _LOST.search(str(error))):
-            raise
-        raise MeasurementError(
-            f"another worker ended, or answers no more: {shorten(str(error).rpartition(': ')[2])}. What it says of "
-            "itself is in its own journal."
-        ) from error
+    says_so = isinstance(error, jax.errors.JaxRuntimeError) and jax.process_count() > 1 and _LOST.search(str(error))
+    return shorten(str(error).rpartition(": ")[2]) if says_so else ""

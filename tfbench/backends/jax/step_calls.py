@@ -21,31 +21,9 @@ class StepCalls(profiling.StepCalls):
     """A step of JAX's; all of its results are waited for."""
 
     def __init__(self, model: Any, batches: ProfiledBatches) -> None:
-        import jax.numpy as jnp
-
-        super().__init__(model, batches)
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
-        model.make_train_function()
-        self._variables = [
-            *model.trainable_variables,
-            *model.non_trainable_variables,
-            *model.optimizer.variables,
-            *model.metrics_variables,
-        ]
-        self._kept = [jnp.copy(variable.value) for variable in self._variables]
+        super().__init__(model, batches)
         self._state: State | None = None  # None: the model's variables hold it
-
-    @property
-    def why_not_apart(self) -> str:
-        """Why its layers cannot be told apart."""
-        reason = (
-            'XLA makes one program of all layers (compiler = "xla")'
-            if self.model.jit_compile
-            else 'no operation of JAX bears the name of its layer (compiler = "eager")'
-        )
-        return (
-            f"{reason}: none can be timed apart. --backend tensorflow shows them as TensorFlow's graph computes them."
-        )
 
     def build(self, upto: str) -> Callable[..., Any]:
         """Returns the step up to a phase, as a function of the state, too.
@@ -82,12 +60,9 @@ class StepCalls(profiling.StepCalls):
         jax.block_until_ready(keras.tree.flatten(result))
 
     def restore(self) -> None:
-        """Gives all variables the values of the beginning, those of metrics included."""
-        import jax.numpy as jnp
-
+        """Gives all variables the values of the beginning, and holds no state beside them."""
         self._state = self.model._jax_state = None
-        for variable, value in zip(self._variables, self._kept, strict=True):
-            variable.assign(jnp.copy(value))  # a step writes over what it is given
+        super().restore()
 
     def take_state(self) -> State:
         """Returns the state; the first time out of the model's variables, which `fit` empties, too."""

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench.backends.backend import Backend
-from tfbench.backends.one_device import Placed
 from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.tensorflow import (
     input_pipeline,
@@ -35,9 +34,10 @@ class TensorFlow(Backend):
     require_possible = staticmethod(placement.require_possible)
     resolve = staticmethod(placement.resolve)
     gather_figures = staticmethod(several_workers.gather_figures)
-    lost_workers_named = staticmethod(several_workers.lost_workers_named)
+    explain_loss = staticmethod(several_workers.explain_loss)
     leave = staticmethod(several_workers.leave)
     synchronize = staticmethod(placement.synchronize)
+    list_gpus = staticmethod(placement.list_gpus)
     watch = DeviceWatch
     build_training_dataset = staticmethod(input_pipeline.build_training_dataset)
     build_validation_dataset = staticmethod(input_pipeline.build_validation_dataset)
@@ -46,11 +46,14 @@ class TensorFlow(Backend):
     most_ahead = staticmethod(input_pipeline.most_ahead)
     compile_draws = staticmethod(input_pipeline.compile_draws)
     broken_samples_named = staticmethod(input_pipeline.broken_samples_named)
+    require_resident = staticmethod(resident.require_resident)
     build_resident_training = staticmethod(resident.build_resident_training)
     copies_of = staticmethod(copies_of)
     trace = staticmethod(op_trace.trace)
-    mark_steps = staticmethod(op_trace.mark_steps)
+    step_mark = staticmethod(op_trace.step_mark)
     part_of = staticmethod(op_trace.part_of)
+    build_batches = ProfiledBatches
+    build_step = StepCalls
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its versions, and whether oneDNN computes its operations on the CPU."""
@@ -85,13 +88,6 @@ class TensorFlow(Backend):
             "TensorFlow's soft device placement": tf.config.get_soft_device_placement(),
             "TensorFloat-32 (training.tensor_float_32)": tf.config.experimental.tensor_float_32_execution_enabled(),
         }
-
-    def list_gpus(self) -> tuple[str, ...]:
-        """Returns what hardware the GPUs are that this process was let see."""
-        import tensorflow as tf
-
-        details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU")]
-        return tuple(detail.get("device_name", "GPU") for detail in details)
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
         """Returns the settings that TensorFlow alone can tell."""
@@ -131,10 +127,8 @@ class TensorFlow(Backend):
 
     def trace_exchange(self, work: Callable[[], None]) -> float | None:
         """Returns for how long this worker's devices were in collectives; None: the trace has none."""
-        import tensorflow as tf
-
         found = [one for one in op_trace.trace(work).operations if _EXCHANGES.match(one.kind)]
-        num_devices = several_workers.count_devices() or len(tf.config.list_logical_devices("GPU")) or 1
+        num_devices = len(self.list_gpus()) or 1
         return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
 
     def check_replicas(self, model: Any, placement: Placement) -> ReplicaCheck:
@@ -223,14 +217,6 @@ class TensorFlow(Backend):
             tf.test.experimental.sync_devices()
 
         return run
-
-    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
-        """Takes some batches of a recipe's endless stream."""
-        return ProfiledBatches(dataset, placed)
-
-    def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
-        """Takes the step of a compiled model apart."""
-        return StepCalls(model, batches, placed)
 
 
 def uses_onednn() -> bool | None:

@@ -1,8 +1,7 @@
 """TensorFlow's own trace of its operations, read without any further program: what ran when, and what it belongs to."""
 
-import itertools
+import contextlib
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +16,6 @@ _OPERATION = re.compile(r"([^:\s][^:]*):([A-Za-z_]\w*)")
 
 # What carries operations out on the host, those included that are too short to be recorded.
 _EXECUTOR = "ExecutorState::Process"
-# Copies from a GPU to the host, and calls that wait for a GPU, as CUDA, ROCm and their tracers name them.
-_WAITS = re.compile(
-    r"(cu|hip)?\w*Memcpy\w*(DtoH|D2H|DeviceToHost)\w*|(cu|cuda|hip)(Stream|Event|Ctx|Context|Device)Synchronize\w*"
-)
 # Lines of a GPU's plane on which it is at work. Others tell the same again, by names that change from version to
 # version, or what the tracer itself took.
 _STREAM = "Stream #"
@@ -45,8 +40,8 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
     """
     import tensorflow as tf
 
-    target = folder or Path(tempfile.mkdtemp(prefix="tfbench-trace-"))
-    try:
+    with contextlib.ExitStack() as stack:
+        target = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="tfbench-trace-"))
         # Python's own calls would be traced by another tracer, which is slow; device events are needed on GPUs alone.
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
         tf.profiler.experimental.start(str(target), options=options)
@@ -54,27 +49,18 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
             work()
         finally:
             tf.profiler.experimental.stop()
-        found = [read_trace(path) for path in sorted(target.rglob("*.xplane.pb"))]
-    finally:
-        if folder is None:
-            shutil.rmtree(target, ignore_errors=True)
+        found = [read_trace(path) for path in sorted(Path(target).rglob("*.xplane.pb"))]
     if not any(one.operations for one in found):
         raise MeasurementError("TensorFlow's profiler recorded no operation. Is another profiler attached to it?")
     (only,) = found  # TensorFlow writes one file a host
     return only
 
 
-def mark_steps(call: Callable[[], None]) -> Callable[[], None]:
-    """Returns a call that is marked as a step in a trace, by which TensorBoard sums up, however many steps it does."""
+def step_mark(number: int) -> Any:
+    """Returns a context in which a step is traced, by which TensorBoard sums up."""
     import tensorflow as tf
 
-    numbers = itertools.count()
-
-    def marked() -> None:
-        with tf.profiler.experimental.Trace("train", step_num=next(numbers), _r=1):
-            call()
-
-    return marked
+    return tf.profiler.experimental.Trace("train", step_num=number, _r=1)
 
 
 def part_of(name: str) -> tuple[int, str]:
@@ -118,8 +104,7 @@ def read_trace(path: Path) -> Trace:
     chosen = of_devices if on_device else of_host
     return Trace(
         operations=[event for event in chosen if event.kind],
-        others=[event for event in chosen if not event.kind and (on_device or event.name == _EXECUTOR)],
-        waits=[event for event in (*of_devices, *of_host) if not event.kind and _WAITS.fullmatch(event.name)],
+        others=[event for event in chosen if not event.kind],
         on_device=on_device,
     )
 
@@ -137,9 +122,7 @@ def _read_plane(plane: Any, *, is_device: bool) -> Iterator[TracedOperation]:
             whole = _find_operation(plane, event) if is_device else str(plane.event_metadata[event.metadata_id].name)
             if match := _OPERATION.fullmatch(whole):
                 yield TracedOperation(start, end, match[1], match[2])
-            # A GPU's copy to the host has an operation, too: the one that sends what it copies.
-            is_wait = bool(_WAITS.fullmatch(name))
-            if is_wait or (not match and (is_device or name == _EXECUTOR)):
+            elif is_device or name == _EXECUTOR:
                 yield TracedOperation(start, end, name, "")
 
 

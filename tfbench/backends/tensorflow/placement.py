@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tfbench.backends.one_device import Placed
+from tfbench.backends.one_device import Placed, choose_devices
 from tfbench.backends.tensorflow import several_workers
 from tfbench.errors import DeviceError
 from tfbench.machine.environment import cpu_model
@@ -54,7 +54,14 @@ def resolve(
     """
     import tensorflow as tf
 
-    devices, notes = _choose(config)
+    gpus = tuple(Device("gpu", index) for index in range(len(tf.config.list_physical_devices("GPU"))))
+    devices = choose_devices(config, training, gpus, takes_all=config.strategy == "mirrored")
+    if devices[0].kind == "gpu":  # in TensorFlow's order, which numbers the visible ones so
+        devices = tuple(sorted(devices, key=lambda device: device.index))
+    notes = list[str]()
+    if config.strategy == "mirrored" and not config.devices:
+        every = f"no devices named: mirrored takes every GPU, {', '.join(map(str, gpus))}"
+        notes.append(every if gpus else "no GPU found: mirrored runs one replica on the CPU")
     if config.strategy == "multi_worker":
         if rank is None:
             raise DeviceError("strategy multi_worker: takes a process for each worker. Use --workers N to start them.")
@@ -77,12 +84,20 @@ def resolve(
         global_batch_size=training.global_batch_size,
         per_replica_batch_size=training.global_batch_size // num_replicas,
         cross_device_ops=cross_device_ops,
-        hardware=tuple(_hardware_of(device) for device in devices),
-        notes=notes,
+        hardware=list_gpus() or (cpu_model(),) * len(devices),
+        notes=tuple(notes),
         feed="resident" if training.data_on_device else feed,
     )
     task = f"/task:{rank.index}/" if rank else ""
     return ResolvedDistribution(placement, tuple(logical.values()), strategy, task)
+
+
+def list_gpus() -> tuple[str, ...]:
+    """Returns what hardware the GPUs are that this process was let see."""
+    import tensorflow as tf
+
+    details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU")]
+    return tuple(str(detail.get("device_name", "GPU")) for detail in details)
 
 
 def synchronize() -> None:
@@ -91,38 +106,6 @@ def synchronize() -> None:
 
     if not several_workers.synchronize():
         tf.test.experimental.sync_devices()
-
-
-def _choose(config: DistributionConfig) -> tuple[tuple[Device, ...], tuple[str, ...]]:
-    """Returns the devices to use and, where the choice was ours, what to tell the user."""
-    import tensorflow as tf
-
-    asked = parse_devices(config)
-    if asked and asked[0].kind == "cpu":
-        return asked, ()
-    # In TensorFlow's order, whatever the order they were named in: it numbers the visible ones so.
-    asked = tuple(sorted(asked, key=lambda device: device.index))
-    gpus = tuple(Device("gpu", index) for index in range(len(tf.config.list_physical_devices("GPU"))))
-    if not asked:
-        if config.strategy == "mirrored":
-            if gpus:
-                return gpus, (f"no devices named: mirrored takes every GPU, {', '.join(map(str, gpus))}",)
-            return (Device("cpu", 0),), ("no GPU found: mirrored runs one replica on the CPU",)
-        return (gpus[:1] or (Device("cpu", 0),)), ()
-    wanted = gpus if asked == (Device("gpu", -1),) else asked
-    if len(wanted) > 1 and config.strategy != "mirrored":
-        raise DeviceError(
-            f"devices: 'gpu' means every GPU, here {', '.join(map(str, wanted))}, and strategy {config.strategy} takes "
-            "one. Name it, for example gpu:0, or use --strategy mirrored."
-        )
-    absent = [str(device) for device in wanted if device not in gpus]
-    if absent or not wanted:
-        there = ["cpu:0", *map(str, gpus)]
-        raise DeviceError(
-            f"{', '.join(absent) or 'gpu'}: not found. TensorFlow sees: {', '.join(there)}. "
-            "`tfbench devices` says why a GPU that is in the machine is not seen."
-        )
-    return wanted, ()
 
 
 def _configure(devices: Sequence[Device]) -> dict[str, str]:
@@ -139,15 +122,6 @@ def _configure(devices: Sequence[Device]) -> dict[str, str]:
     physical_gpus = tf.config.list_physical_devices("GPU")
     tf.config.set_visible_devices([physical_gpus[device.index] for device in devices], "GPU")
     return {str(device): f"/device:GPU:{position}" for position, device in enumerate(devices)}
-
-
-def _hardware_of(device: Device) -> str:
-    import tensorflow as tf
-
-    if device.kind == "cpu":
-        return cpu_model()
-    details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[device.index])
-    return str(details.get("device_name", "GPU"))
 
 
 def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, str | None]:

@@ -27,13 +27,12 @@ class ProfiledStep:
     """The step of a compiled model, whole or up to a phase.
 
     Args:
-        model: Compiled, with a graph: Sequential or functional.
+        model: Compiled, with a graph: Sequential or functional, and the optimizer's variables.
         calls: All uses of its layers.
         strategy: Under which it was built; of one replica.
     """
 
     def __init__(self, model: Any, calls: Sequence[Call], strategy: Any) -> None:
-        model.optimizer.build(model.trainable_variables)
         self._model = model
         self._strategy = strategy
         self._calls = calls

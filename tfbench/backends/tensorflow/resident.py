@@ -3,19 +3,49 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from tfbench.backends.one_device import Placed
-from tfbench.backends.resident_samples import require_in_memory, too_many_named
+from tfbench import backends
 from tfbench.backends.tensorflow import gathering, input_pipeline
-from tfbench.backends.tensorflow.step_calls import strategy_of
+from tfbench.backends.tensorflow.placement import ResolvedDistribution
 from tfbench.datasets.sources.splits import Splits
+from tfbench.errors import DatasetError, DeviceError, RecipeError
+from tfbench.models.structure.foreign_model import is_own
 from tfbench.recipe.sections import TrainingConfig
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 
+def require_resident(splits: Splits, model: Any) -> None:
+    """Checks that samples can lie on the device, and that a compiled model leaves its training to Keras.
+
+    Raises:
+        DatasetError: Samples are read, or cut, one by one.
+        RecipeError: Code of the user's would meet samples' numbers in place of batches, or what it returns is lost.
+    """
+    spec = splits.spec
+    if splits.train.read or spec.stored_shape or spec.mirrors:
+        raise DatasetError(
+            "training.data_on_device: needs samples that are in memory as they are trained on. Those of "
+            f"{splits.source} are read or cut anew in every epoch. Set it to false."
+        )
+    names = ("fit", "make_train_function", "train_step", "compute_metrics")
+    problems = [f"a {name}() of its own" for name in names if is_own(model, name)]
+    problems += ["run_eagerly = True"] if model.run_eagerly else []
+    if problems:
+        raise RecipeError(
+            f"training.data_on_device: needs a network whose steps and their loop are Keras's. "
+            f"It has {' and '.join(problems)}. Set it to false."
+        )
+
+
 def build_resident_training(
-    model: Any, splits: Splits, training: TrainingConfig, placed: Placed, *, steps_per_epoch: int, first_step: int
+    model: Any,
+    splits: Splits,
+    training: TrainingConfig,
+    placed: ResolvedDistribution,
+    *,
+    steps_per_epoch: int,
+    first_step: int,
 ) -> "tf.data.Dataset":
     """Copies the training samples to the device, and gives a compiled model a training function that takes them there.
 
@@ -35,12 +65,11 @@ def build_resident_training(
         What `fit` is given in place of batches: (numbers of samples, steps of them to do).
 
     Raises:
-        DatasetError: As of `require_in_memory`.
         DeviceError: They do not fit on the device.
     """
     import tensorflow as tf
 
-    split = require_in_memory(splits)
+    split = splits.train
 
     def place(tensor: Any) -> Any:
         if tensor.dtype == tf.int32:  # which TensorFlow keeps in the host's memory whatever the device
@@ -48,10 +77,17 @@ def build_resident_training(
         with tf.device(placed.device_names[0]):
             return tf.identity(tensor)
 
-    with too_many_named(split, placed):
+    try:
         take = gathering.gather_from(split, place)
+    except tf.errors.OpError as error:
+        if not backends.current().explain_exhaustion(error):
+            raise
+        raise DeviceError(
+            f"training.data_on_device: the training samples, {split.nbytes / 2**30:.1f} GiB, do not fit on "
+            f"{placed.placement.devices[0]}. Set it to false."
+        ) from error
     _build(model, _gather_batch(take, splits, tf.zeros([training.global_batch_size], tf.int64)))
-    model.train_function = _compile(model, splits, take, training, strategy_of(placed))
+    model.train_function = _compile(model, splits, take, training, placed.strategy)
     orders = input_pipeline.build_orders(
         split, splits.spec, seed=training.seed, first_sample=first_step * training.global_batch_size
     )
@@ -88,8 +124,6 @@ def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, st
     def run(numbers: Any, count: Any) -> Any:
         return strategy.run(do_steps, args=(numbers, count))
 
-    if training.compiler_used == "eager":
-        return lambda iterator: run(*iterator.get_next())
     compiled = tf.function(run, jit_compile=training.compiler_used == "xla", autograph=False)
     return tf.function(lambda iterator: compiled(*iterator.get_next()), autograph=False)
 

@@ -9,7 +9,7 @@ they are read, which all must do at the same time: at the end of an epoch, and o
 import contextlib
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfbench.errors import DeviceError, MeasurementError
@@ -142,11 +142,6 @@ def synchronize() -> bool:
     return bool(_joined)
 
 
-def count_devices() -> int:
-    """Returns how many devices this worker has; 0: there are no others. TensorFlow lists the others' devices, too."""
-    return sum(len(strategy.extended.worker_devices) for strategy in _joined)
-
-
 def gather_figures(figures: Sequence[float]) -> list[list[float]]:
     """Returns the figures of every worker, in their order."""
     import tensorflow as tf
@@ -170,24 +165,13 @@ def leave() -> None:
             strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(0.0), axis=None)
 
 
-@contextlib.contextmanager
-def lost_workers_named() -> Iterator[None]:
-    """Turns TensorFlow's error about a worker that has ended, or answers no more, into one that says so.
+def explain_loss(error: Exception) -> str:
+    """Returns what TensorFlow says of a worker that ended, or answers no more; "" for an error of another kind."""
+    if not _joined:
+        return ""
+    import tensorflow as tf
 
-    Raises:
-        MeasurementError: A worker was lost.
-    """
-    try:
-        yield
-    except Exception as error:
-        if not _joined:
-            raise
-        import tensorflow as tf
-
-        reason = re.search(rf"{_ABORTED}(.+)", str(error))
-        if not isinstance(error, tf.errors.OpError) or not (reason or isinstance(error, tf.errors.UnavailableError)):
-            raise
-        raise MeasurementError(
-            "another worker ended, answers no more, or has something else to do: "
-            f"{(reason[1] if reason else error.message).rstrip('.')}. What it says of itself is in its own journal."
-        ) from error
+    reason = re.search(rf"{_ABORTED}(.+)", str(error))
+    if not isinstance(error, tf.errors.OpError) or not (reason or isinstance(error, tf.errors.UnavailableError)):
+        return ""
+    return str(reason[1] if reason else error.message).rstrip(".")

@@ -1,21 +1,18 @@
 """PyTorch as a backend: its devices, its settings, and what it says of itself."""
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tfbench.backends import resident_samples
 from tfbench.backends.backend import Backend
 from tfbench.backends.one_device import Placed, require_on
 from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.profiling import ProfiledBatches
 from tfbench.backends.torch import op_trace
 from tfbench.backends.torch.step_calls import StepCalls
-from tfbench.datasets.sources.splits import Splits, map_arrays
 from tfbench.errors import MeasurementError
 from tfbench.recipe.sections import TrainingConfig
 
-_ROWS_AT_ONCE = 1000  # batches whose samples' numbers are copied to the device at once
 _NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")  # of a processor, CUDA, its libraries
 
 
@@ -24,7 +21,7 @@ class PyTorch(Backend):
 
     name = "torch"
     trace = staticmethod(op_trace.trace)
-    mark_steps = staticmethod(op_trace.mark_steps)
+    step_mark = staticmethod(op_trace.step_mark)
     part_of = staticmethod(op_trace.part_of)
 
     def list_gpus(self) -> tuple[str, ...]:
@@ -109,43 +106,6 @@ class PyTorch(Backend):
 
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
-
-    def build_resident_training(
-        self,
-        model: Any,
-        splits: Splits,
-        training: TrainingConfig,
-        placed: Placed,
-        *,
-        steps_per_epoch: int,
-        first_step: int,
-    ) -> Any:
-        """Copies the training samples to the device; each step, compiled or not, gathers its batch there."""
-        import torch
-        from keras import ops
-
-        split, finish = resident_samples.require_in_memory(splits), resident_samples.build_finish(splits)
-        with resident_samples.too_many_named(split, placed):
-            arrays = map_arrays(ops.convert_to_tensor, split.arrays)
-
-        def gather(rows: Any) -> tuple[Any, ...]:
-            inputs, *others = map_arrays(lambda array: array[rows], arrays)
-            return finish(inputs), *others
-
-        def do_step(data: Any) -> Any:
-            ((rows,),) = data  # as Keras hands over the batches of an execution, which has one
-            return model.train_step(gather(rows))
-
-        def batches() -> Generator[tuple[Any], None, None]:
-            for rows in resident_samples.number_blocks(
-                splits, training, most=_ROWS_AT_ONCE, steps_per_epoch=steps_per_epoch, first_step=first_step
-            ):
-                yield from ((step,) for step in ops.convert_to_tensor(rows, "int64"))
-
-        # As `fit` makes the variables of optimizer, loss and metrics, which would take samples' numbers for a batch.
-        model._symbolic_build(data_batch=gather(ops.zeros(training.global_batch_size, "int64")))
-        model.train_function = torch.compile(do_step) if model.jit_compile else do_step
-        return batches()
 
     def read_peak(self, name: str) -> int:
         """Returns the most bytes in use on a GPU."""

@@ -22,8 +22,6 @@ _BRACKET = re.compile(r"tfbench:(\w+):(\d+)/(.*)")  # a layer's use, "loss" or "
 _NODE = "autograd::engine::evaluate_function: "
 _OPERATION = re.compile(r"(?!autograd::|profiler::)\w+::.+")  # "aten::addmm"
 _UPDATE = "update/update and metrics"
-# Copies from a GPU to the host, and calls that wait for a GPU; for a whole device tfbench and the profiler wait.
-_WAITS = re.compile(r"Memcpy DtoH.*|cuda(Stream|Event)Synchronize")
 _PHASES = {"forward": 0, "backward": 1, "update": 2}
 
 
@@ -98,17 +96,11 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
     return found
 
 
-def mark_steps(call: Callable[[], None]) -> Callable[[], None]:
-    """Returns a call that is marked as a step in a trace."""
+def step_mark(number: int) -> Any:
+    """Returns a context in which a step is traced."""
     import torch
 
-    numbers = itertools.count()
-
-    def marked() -> None:
-        with torch.profiler.record_function(f"ProfilerStep#{next(numbers)}"):
-            call()
-
-    return marked
+    return torch.profiler.record_function(f"ProfilerStep#{number}")
 
 
 def part_of(name: str) -> tuple[int, str]:
@@ -152,7 +144,6 @@ def read_events(events: Sequence[Event]) -> Trace:
     return Trace(
         operations=[_traced(one, _find_part(marks, by.start) + by.name, by.name) for one, by in pairs if by],
         others=[_traced(one, one.name, "") for one, by in pairs if not by],
-        waits=[_traced(one, one.name, "") for one in events if _WAITS.fullmatch(one.name)],
         on_device=bool(of_gpu),
     )
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from tfbench import backends
 from tfbench.backends import profiling
 from tfbench.backends.profiling import Call, ProfiledBatches
 from tfbench.backends.torch.op_trace import name_layers
@@ -13,25 +12,12 @@ class StepCalls(profiling.StepCalls):
     """A step of PyTorch's; the GPU is waited for, while on a processor PyTorch returns when it is done."""
 
     def __init__(self, model: Any, batches: ProfiledBatches, synchronize: Call) -> None:
+        model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
         super().__init__(model, batches)
         self._synchronize = synchronize
-        model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
-        model.make_train_function()
         model.train()  # for layers that are modules of PyTorch's own
-        self._variables = [*backends.current().training_variables(model), *model.metrics_variables]
-        self._kept = [variable.value.detach().clone() for variable in self._variables]
-        if not self.why_not_apart:
+        if not model.jit_compile:
             name_layers(model, self.calls)
-
-    @property
-    def why_not_apart(self) -> str:
-        """Why its layers cannot be told apart; "": they can."""
-        if not self.model.jit_compile:
-            return ""
-        return (
-            'torch.compile makes one program of all layers (compiler = "inductor"): none can be timed apart. '
-            "--set training.compiler=eager shows them as PyTorch computes them one after another."
-        )
 
     def build(self, upto: str) -> Callable[..., Any]:
         """Returns the step up to a phase."""
@@ -51,12 +37,11 @@ class StepCalls(profiling.StepCalls):
         self._synchronize()
 
     def restore(self) -> None:
-        """Gives all variables the values of the beginning, those of metrics included."""
+        """Gives all variables, and the generator that dropout draws from, the state of the beginning."""
         import torch
 
-        torch.manual_seed(torch.initial_seed())  # dropout draws from a generator that is no variable
-        for variable, value in zip(self._variables, self._kept, strict=True):
-            variable.assign(value)
+        torch.manual_seed(torch.initial_seed())
+        super().restore()
 
 
 def _run(model: Any, upto: str, x: Any, y: Any) -> Any:

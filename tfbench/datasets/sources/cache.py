@@ -29,10 +29,8 @@ def find_folder() -> Path | None:
 
     Not in a store: several share the data, and a store is copied, sent and kept, which the data need not be.
     """
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):  # noqa: PTH117 - and then it does not count
-        base = "~/.cache"
-    given = os.environ.get("TFBENCH_CACHE_DIR", os.path.join(base, "tfbench", "arrays"))  # noqa: PTH118
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    given = os.environ.get("TFBENCH_CACHE_DIR", f"{base}/tfbench/arrays")
     folder = Path(os.path.expanduser(given))  # noqa: PTH111 - of a home that may be none
     return folder.absolute() if given and not str(folder).startswith("~") else None
 

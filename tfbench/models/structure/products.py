@@ -1,6 +1,6 @@
 """Products of matrices in the forward pass of each kind of layer, from the shapes of its inputs and its output.
 
-Counted are two operations for each multiply-accumulate of convolution, dense, locally connected, recurrent, einsum and
+Counted are two operations for each multiply-accumulate of convolution, dense, locally connected, recurrent and
 multi-head attention layers, for one sample. Zero padding counts like data. Biases, activations, pooling, normalisation
 and softmax count nothing.
 
@@ -15,7 +15,6 @@ makes the sum unknown.
 
 import math
 import re
-import string
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -83,9 +82,7 @@ def find_layer_products(layer: Any, inputs: Sequence[Shape], output: Shape) -> P
     counter = _find_counter(layer)
     if own_products is None and own_flops is None and counter is _count_nothing:
         return []
-    # An EinsumDense may leave open what its output's size is, although the input's is fixed.
-    needed = inputs if counter is _count_einsum else [*inputs, output]
-    if any(None in shape[1:] for shape in needed):
+    if any(None in shape[1:] for shape in [*inputs, output]):
         return None
     shape = inputs[0] if len(inputs) == 1 else list(inputs)
     if own_products is not None:
@@ -139,30 +136,10 @@ def _count_bidirectional(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> 
     return found
 
 
-def _count_time_distributed(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
-    steps, *sizes = inputs[0]
-    of_a_step = find_layer_products(layer.layer, [(None, *sizes)], (None, *output[1:]))
-    if of_a_step is None:
-        return None
-    return [Product(steps * product.flops, product.left, product.right) for product in of_a_step]
-
-
 def _join(*factors: Factor) -> Factor:
     """Returns a factor that is made of all that others are made of."""
     weights = {id(weight): weight for factor in factors for weight in factor.weights}
     return Factor(tuple(sorted({place for factor in factors for place in factor.inputs})), tuple(weights.values()))
-
-
-def _count_einsum(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
-    """Each combination of the letters' values is a product."""
-    letters, _, of_kernel = layer.equation.replace(" ", "").partition("->")[0].partition(",")
-    num_unnamed = 1 + len(inputs[0]) - len(letters.replace("...", ""))
-    letters = letters.replace("...", string.digits[:num_unnamed])[1:]  # without the batch
-    sizes: dict[str, int] = dict(zip(letters, inputs[0], strict=True)) | dict(
-        zip(of_kernel, layer.kernel.shape, strict=True)
-    )
-    flops = _PER_PRODUCT * math.prod(sizes.values())
-    return [Product(flops, _all(inputs), Factor(weights=tuple(kernels_of(layer))))]
 
 
 def _count_multi_head_attention(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
@@ -223,11 +200,15 @@ _CLASSES: dict[Counter, tuple[type, ...]] = {
     ),
     _use_at(lambda layer, inputs, output: inputs[0][:-1]): (layers.Dense,),
     _count_recurrent: (layers.RNN, layers.SimpleRNN, layers.LSTM, layers.GRU),
-    _count_einsum: (layers.EinsumDense,),
     _count_bidirectional: (layers.Bidirectional,),
-    _count_time_distributed: (layers.TimeDistributed,),
     _count_multi_head_attention: (layers.MultiHeadAttention,),
-    _count_unknown: (layers.Attention, layers.AdditiveAttention, layers.Dot),
+    _count_unknown: (
+        layers.Attention,
+        layers.AdditiveAttention,
+        layers.Dot,
+        layers.EinsumDense,
+        layers.TimeDistributed,
+    ),
     _count_nothing: (layers.Embedding,),  # looks its rows up
 }
 _COUNTERS = {cls: counter for counter, classes in _CLASSES.items() for cls in classes}
@@ -240,5 +221,4 @@ def _find_counter(layer: Any) -> Counter:
             return _COUNTERS[cls]
         if "call" in vars(cls):
             break
-    is_hidden = isinstance(layer, keras.Model)  # of one in TimeDistributed, nobody has looked at the layers
-    return _count_unknown if is_hidden or isinstance(layer, tuple(_COUNTERS)) or kernels_of(layer) else _count_nothing
+    return _count_unknown if isinstance(layer, tuple(_COUNTERS)) or kernels_of(layer) else _count_nothing

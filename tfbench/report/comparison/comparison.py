@@ -1,19 +1,17 @@
 """A comparison of runs as a table, as records for CSV, and as JSON."""
 
-import dataclasses
 import itertools
 import string
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from tfbench.analysis.comparison.brief import machine_of
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, block_key, describe_block
+from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.machines import (
     energy_parts,
     energy_per_epoch,
     has_energy,
     samples_per_joule,
-    version_warnings,
 )
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
@@ -30,35 +28,6 @@ from tfbench.report.table import Column, Section, Table, warnings_section
 from tfbench.wording import count
 
 _NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand above their columns
-
-
-def comparison_tables(comparison: Comparison, notes: Sequence[str] = ()) -> tuple[Table, ...]:
-    """Returns a table for each network, or whatever else is varied beside the batch size, which has the rows.
-
-    Columns are as wide in all of them; notes stand below the last.
-    """
-    blocks: dict[str, list[Row]] = {}
-    for row in comparison.rows:
-        blocks.setdefault(describe_block(row, comparison), []).append(row)
-    key = block_key(comparison)
-    if key is None or len(blocks) in (1, len(comparison.rows)):
-        return (comparison_table(comparison, notes),)
-    tables = []
-    for name, rows in blocks.items():
-        sizes = {row.num_parameters for row in rows}
-        size = [f"{sizes.pop():,} parameters"] if len(sizes) == 1 and None not in sizes else []
-        part = comparison_table(dataclasses.replace(comparison, keys=(key,), rows=tuple(rows)))
-        columns = tuple(one for one in part.columns if one.key != "num_parameters" or not size)
-        tables.append(dataclasses.replace(part, columns=columns, caption=", ".join([name, *size])))
-    cells = [(column, row) for table in tables for column in table.columns for row in table.rows]
-    widths = {key: max(len(one.cell(row)) for one, row in cells if one.key == key) for key in {c.key for c, _ in cells}}
-
-    def align(table: Table, notes: tuple[str, ...]) -> Table:
-        columns = tuple(dataclasses.replace(one, width=widths[one.key]) for one in table.columns)
-        return dataclasses.replace(table, columns=columns, notes=notes)
-
-    *others, last = tables
-    return (*(align(table, ()) for table in others), align(last, (*last.notes, *notes)))
 
 
 def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table:
@@ -145,7 +114,7 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
     """Returns the comparison as plain values; speeds in samples per second, geometric means over the runs."""
     scaling = find_scaling(comparison)
     return {
-        **to_plain(comparison, without=("rows", "references", "own_settings", "machine_settings", "runs")),
+        **to_plain(comparison, without=("rows", "references", "machine_settings", "runs")),
         "rows": [
             to_plain(row, without=("entries",))
             | {"entries": [_entry_document(entry) for entry in row.entries.values()]}
@@ -161,7 +130,7 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
 
 def _entry_document(entry: Entry) -> dict[str, Any]:
     status, reason = outcome_of(entry)
-    hidden = ("runs", "speed", "outcome", "left_out", "elsewhere", "host", "measured")
+    hidden = ("runs", "speed", "outcome", "left_out", "host", "measured")
     return {
         **to_plain(entry, without=hidden),
         "machine": machine_of(entry.runs[0]) if entry.runs else None,
@@ -214,11 +183,11 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
     if scaling:
         sections.append(scaling_section(scaling, *signs))
     else:
-        sections.append(Section("Speed, samples/s", tables=comparison_tables(comparison, signs)))
+        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, signs),)))
     sections += [Section("", caveats)] if caveats else []
     sections += [one for one in (machines_section(comparison), published) if one]
     found = merge_warnings([run.speed_warnings for run in comparison.runs])
-    told = [*version_warnings(comparison), *(found if is_full else found[:_MAX_WARNINGS])]
+    told = list(found if is_full else found[:_MAX_WARNINGS])
     if len(found) > _MAX_WARNINGS and not is_full:
         told.append(f"and {count(len(found) - _MAX_WARNINGS, 'more kind')} of warning, in fewer runs: see the report")
     return [*sections, *([warnings_section(told)] if told else [])]

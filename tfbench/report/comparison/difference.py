@@ -1,11 +1,10 @@
-"""What differs between two runs, as sections and as a JSON object."""
+"""What differs between two runs, as sections."""
 
-from collections.abc import Sequence
-
-from tfbench.analysis.comparison.difference import SPEED_METRIC, ResultDifference, RunDifference, Side
+from tfbench.analysis.comparison.difference import SPEED_METRIC, RunDifference
 from tfbench.recipe.backend_support import title_of
 from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
+from tfbench.wording import join_words
 
 _HEADINGS = {
     "recipe": "Recipe",
@@ -21,32 +20,32 @@ _HEADINGS = {
 def difference_sections(difference: RunDifference) -> list[Section]:
     """Returns what differs: what makes the runs unlike, then results, then what may be their causes, then warnings."""
     sides = {"A": difference.a, "B": difference.b}
-    names = facts((mark, _describe_side(side)) for mark, side in sides.items())
+    states = {mark: "" if side.status == "FINISHED" else f", {side.status}" for mark, side in sides.items()}
+    names = facts((mark, f"{side.name} ({side.id}){states[mark]}") for mark, side in sides.items())
     speed = describe_speed(difference)
     sections = [
         Section("", tables=(names,)),
         Section("", (_describe_unequal(difference), *([speed] if speed else []))),
     ]
     if difference.results:
-        sections.append(Section("", tables=(_results(difference.results),)))
+        sections.append(Section("", tables=(_results(difference),)))
     for group, causes in difference.causes.items():
         pairs = [(cause.name, f"{format_value(cause.a)} -> {format_value(cause.b)}") for cause in causes]
         sections.append(Section(_HEADINGS[group], tables=(facts(pairs),)))
-    sections += [
-        warnings_section(side.warnings, f"Warnings of {mark} alone") for mark, side in sides.items() if side.warnings
-    ]
-    num_differing = len(difference.results) + sum(map(len, difference.causes.values()))
-    return [*sections, Section("", (f"{num_differing} of {difference.num_compared} compared values differ.",))]
+    if not difference.results and not difference.causes:
+        sections.append(Section("", ("Nothing else differs.",)))
+    warned = {mark: side.warnings for mark, side in sides.items() if side.warnings}
+    return [*sections, *(warnings_section(found, f"Warnings of {mark} alone") for mark, found in warned.items())]
 
 
 def describe_speed(difference: RunDifference) -> str:
     """Says by how much two runs differ in speed; "" where one has none, or both the same."""
-    speed = difference.speed
-    if speed is None or speed.ratio is None:
+    ratio = next((found.ratio for found in difference.results if found.name == SPEED_METRIC), None)
+    if ratio is None:
         return ""
     return (
-        f"{SPEED_METRIC}: B is {speed.ratio:.3g}x as fast as A. Not judged: two single runs do not show what chance "
-        "does. Measure both in a sweep, in two rounds or more."
+        f"{SPEED_METRIC}: B is {ratio:.3g}x as fast as A. Not judged: two single runs do not show what chance does. "
+        "Measure both in a sweep, in two rounds or more."
     )
 
 
@@ -67,41 +66,27 @@ def format_value(value: object) -> str:
             return str(value)
 
 
-def _describe_side(side: Side) -> str:
-    status = "" if side.status == "FINISHED" else f", {side.status}"
-    return f"{side.name} ({side.id}){status}"
-
-
 def _describe_unequal(difference: RunDifference) -> str:
-    unequal, (first, second) = difference.unequal, map(title_of, difference.backends)
-    if not unequal and first != second:
-        return (
-            f"Comparable, as {first} against {second}: all that must be equal is equal, beside what backends "
-            "differ in by nature."
-        )
-    if not unequal:
-        return "Comparable: all that must be equal is equal."
-    entries = [f"{entry.name} ({format_value(entry.a)} against {format_value(entry.b)})" for entry in unequal]
-    names = ", ".join(entries[:-1]) + f" and {entries[-1]}" if len(entries) > 1 else entries[0]
-    return f"Not comparable: A and B differ in {names}. Their speeds say nothing of devices or strategies."
+    first, second = title_of(difference.a.backend), title_of(difference.b.backend)
+    if difference.unequal:
+        names = [f"{one.name} ({format_value(one.a)} against {format_value(one.b)})" for one in difference.unequal]
+        told = f"Not comparable: A and B differ in {join_words(names)}."
+        return f"{told} Their speeds say nothing of devices or strategies."
+    if first != second:
+        told = f"Comparable, as {first} against {second}: all that must be equal is equal"
+        return f"{told}, beside what backends differ in by nature."
+    return "Comparable: all that must be equal is equal."
 
 
-def _results(results: Sequence[ResultDifference]) -> Table:
+def _results(difference: RunDifference) -> Table:
     columns = (
         Column("name", "result", align="left"),
         Column("a", "A"),
         Column("b", "B"),
         Column("ratio", "B/A", "{:.4g}".format),
-        Column("better", "better"),
     )
     rows = [
-        {
-            "name": entry.name,
-            "a": format_metric(entry.name, entry.a),
-            "b": format_metric(entry.name, entry.b),
-            "ratio": entry.ratio,
-            "better": entry.better,
-        }
-        for entry in results
+        {"name": one.name, "a": format_metric(one.name, one.a), "b": format_metric(one.name, one.b), "ratio": one.ratio}
+        for one in difference.results
     ]
     return Table("results", columns, rows)

@@ -124,7 +124,7 @@ def _panels(
 def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
     """Returns the speed-up by number of devices, beside what is ideal where devices are hardware of their own."""
     noun = "replica" if scaling.has_replicas else "device"
-    most = max(place.num_devices for place in (*(one.place for one in scaling.points), *scaling.missing))
+    most = max(point.num_devices for point in scaling.points)
     lines = [
         Series(f"{mode} parallel", tuple(Point(one.num_devices, *one.speedup) for one in scaling.line(mode)))
         for mode in scaling.modes

@@ -218,12 +218,10 @@ def operation_section(profile: Profile, limit: int = 15) -> Section:
         Column("seconds", "own ms", lambda seconds: f"{1e3 * seconds:.3f}"),
         Column("share", "share", percent),
     )
-    notes = [f"A traced step takes {format_seconds(step_seconds)}. Operations side by side share their time."]
-    waits = [f"{one.name} {one.occurrences:,.4g} ({format_seconds(one.seconds)})" for one in profile.host_waits or ()]
-    notes += [f"Copies to the host and waits for the GPU, per step: {', '.join(waits)}."] if waits else []
+    note = f"A traced step takes {format_seconds(step_seconds)}. Operations side by side share their time."
     rows = [row | {"share": row["seconds"] / step_seconds} for row in rows]
     title = f"Operations of {count(profile.num_traced_steps, 'traced step')}, by their own time"
-    return Section(title, tables=(Table("", columns, rows, tuple(notes)),))
+    return Section(title, tables=(Table("", columns, rows, (note,)),))
 
 
 def trace_section(folder: str, backend: BackendName) -> Section:

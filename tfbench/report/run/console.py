@@ -133,12 +133,6 @@ class RunConsole(Observer):
         details += f"  {formats.format_clock(progress.seconds_left)} left"
         self._draw_bar(progress.step, total, whole=whole, details=details)
 
-    def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
-        """Says on a terminal which round of a profile is done."""
-        if self._is_live:
-            left = f"{seconds_left:.0f} s left of {seconds:g}" if seconds_left else "the last ones"
-            self._draw_bar(0, None, details=f"timing, round {number}, {left}")
-
     def epoch(self, epoch: EpochRecord) -> None:
         """Adds an epoch to the table, if it has its place there."""
         if self._detail == "quiet":

@@ -29,7 +29,7 @@ def repeats_document(summary: RepeatsSummary) -> dict[str, Any]:
     """Returns what repeats have in common as plain values: a metric's mean, values and interval under its name."""
     metrics = {}
     for spread in summary.spreads:
-        interval = to_plain(spread.interval) or dict.fromkeys(("low", "high", "method", "confidence"))
+        interval = to_plain(spread.interval) or dict.fromkeys(("low", "high"))
         own = to_plain(spread, without=("metric", "interval"))
         metrics[spread.metric] = {**interval, **own, "num": len(spread.values)}
     repeats = to_plain(summary, without=("group", "spreads")) | {"metrics": metrics}

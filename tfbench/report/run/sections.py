@@ -1,7 +1,6 @@
 """A run as sections: how it ended, its figures, published ones beside them, warnings, and what to do next."""
 
 import dataclasses
-import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
 from tfbench.report.comparison.difference import format_value
-from tfbench.report.comparison.references import describe_match, describe_ratio, format_ratio, reference_section
+from tfbench.report.comparison.references import describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.run.costs import cost_facts, energy_facts
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
@@ -108,8 +107,8 @@ def _describe_published(result: RunResult, summary: Summary) -> str:
     if texts:
         left_out = len(texts) - _MAX_PUBLISHED
         return "; ".join([*texts[:_MAX_PUBLISHED], *([f"{left_out} more"] if left_out > 0 else [])])
-    reasons = [reason for reason, _ in itertools.groupby(map(describe_match, matches))]
-    why = reasons[0] if len(reasons) == 1 else "none of them comparable"
+    reasons = {match.reason for match in matches}
+    why = f"not comparable: {reasons.pop()}" if len(reasons) == 1 else "none of them comparable"
     return f"{count(len(matches), 'result')}, {why}" if matches else ""
 
 
