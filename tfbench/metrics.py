@@ -62,7 +62,6 @@ METRICS: dict[str, Metric] = {
     "inference_seconds": Metric("s", _LOWER, "evaluation of the training samples, part of elapsed_seconds"),
     **LEARNING_METRICS,
     # Of a run
-    "samples_per_second_per_replica": Metric("samples/s", _HIGHER, "samples_per_second / num_replicas"),
     "first_step_seconds": Metric("s", _LOWER, "first call of the training step: tracing, compilation, first batch"),
     "step_time_median_seconds": Metric("s", _LOWER, "median time of a step over the spans after the warm-up"),
     "step_time_p90_seconds": Metric("s", _LOWER, "time that 90 % of the steps stay below, each taking its span's mean"),
@@ -126,7 +125,6 @@ PROFILE_METRICS: dict[str, Metric] = {
     "profile/backward_seconds": Metric("s", _LOWER, "what the gradients add to the forward pass"),
     "profile/update_seconds": Metric("s", _LOWER, "what the optimizer adds to the gradients"),
     "profile/keras_loop_seconds": Metric("s", _LOWER, "what Keras's own training step adds to the bare one"),
-    "profile/update_and_loop_seconds": Metric("s", _LOWER, "the two before, where they were not told apart"),
     "profile/full_step_seconds": Metric("s", _LOWER, "Keras's own training step with its input pipeline"),
     "profile/bottleneck_seconds": Metric("s", _LOWER, "the largest single part of a step"),
 }

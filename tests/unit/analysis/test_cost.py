@@ -98,13 +98,6 @@ def test_the_target_is_what_is_asked_for_first(fields: dict[str, Any], target: t
     assert found is None or found.machine == pytest.approx(2 * found.epoch * 0.171)  # epochs end after 2, 4 and 6 hours
 
 
-def test_a_target_that_no_epoch_reached_costs_nothing_known() -> None:
-    cost = compute_cost(build_run(training={"stop_at_val_accuracy": 0.99}))
-    assert cost is not None and cost.target is not None
-    assert (cost.target.epoch, cost.target.machine) == (None, None)
-    assert "cost/to_accuracy" not in cost.metrics()
-
-
 def test_a_run_that_goes_on_from_a_checkpoint_pays_for_its_own_time() -> None:
     before = tuple(build_epoch(epoch=n, num_steps=20, epoch_seconds=HOUR, validation_seconds=0.0) for n in (1, 2))
     own = build_epoch(epoch=3, num_steps=20, epoch_seconds=2 * HOUR, validation_seconds=0.0)

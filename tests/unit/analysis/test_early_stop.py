@@ -52,15 +52,12 @@ def test_training_ends_where_what_was_asked_for_is_reached(
 
 
 def test_a_run_limited_by_steps_ends_by_these_alone(tmp_path: Path) -> None:
-    recipe = build_recipe(training={"stop_below_error_change": 0.5}, output={"checkpoint_every_epochs": 1})
-    limited = build_recipe(
-        training={"stop_below_error_change": 0.5}, output={"checkpoint_every_epochs": 1}, measurement={"steps": 50}
-    )
+    sections = {"training": {CHANGE: 0.5}, "output": {"checkpoint_every_epochs": 1}}
+    recipes = {"whole": build_recipe(**sections), "limited": build_recipe(measurement={"steps": 50}, **sections)}
+    empty = {"trainable_variables": [], "non_trainable_variables": [], "layers": []}
     stops = {}
-    for name, tried in (("whole", recipe), ("limited", limited)):
-        model = SimpleNamespace(
-            trainable_variables=[], non_trainable_variables=[], layers=[], optimizer=SimpleNamespace(variables=[])
-        )
+    for name, tried in recipes.items():
+        model = SimpleNamespace(**empty, optimizer=SimpleNamespace(variables=[]))
         prepared = build_prepared(tmp_path / name, tried, model=model)
         epochs = list[EpochRecord]()
         stops[name] = [end_epoch(prepared, epochs, build_epoch(epoch=number)) for number in (1, 2)]

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from profiles import (
-    BANDWIDTH,
     CONV,
     POOL,
     build_call,
@@ -17,7 +16,7 @@ from profiles import (
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import KeptRounds, summarize_profile
 from tfbench.records.machine import PeakCheck
-from tfbench.records.profile import Profile, ProfileRound
+from tfbench.records.profile import ProfileRound
 
 
 def summarize(**fields: object) -> StepProfile:
@@ -68,18 +67,6 @@ def test_all_figures_rest_on_the_same_rounds_so_that_they_add_up() -> None:
     # Forward: 1, 1.4, 1 and 1. Backward: 3, 2.6, 3 and 3.
     assert (phases["input"], phases["forward"], phases["backward"]) == (0.3, 1.1, 2.9)
     assert milliseconds(profile.sum_seconds) == 5.9
-
-
-def test_parts_are_scaled_from_traced_calls_to_those_without_a_trace() -> None:
-    profile = summarize()
-    times = {
-        time.name: (milliseconds(time.forward.seconds), milliseconds(time.backward.seconds), time.share)
-        for time in profile.layers
-    }
-    assert times == {"conv": (0.4, 0.5, pytest.approx(0.15)), "pool": (0.3, 1.8, pytest.approx(0.35))}
-    losses = {name: milliseconds(value) for name, value in profile.loss_seconds.items()}
-    assert losses == {"forward": 0.1, "backward": 0.3}
-    assert milliseconds(profile.optimizer_seconds or 0) == 0.7
 
 
 def test_a_part_is_the_mean_of_the_functions_that_it_was_seen_in_without_the_update() -> None:
@@ -141,17 +128,6 @@ def test_phases_have_intervals_over_their_paired_rounds() -> None:
     assert (single.full_half_width, single.difference_half_width) == (None, None)
 
 
-def test_what_slows_a_whole_round_is_no_uncertainty_of_a_phase_that_it_leaves_alone() -> None:
-    # Each round begins 0, 1 or 2 ms later, in dispatch and all that comes after it.
-    calls = ("dispatch", "forward", "backward", "update", "keras", "full", "take")
-    rounds = tuple(
-        build_round(**{name: late + milliseconds(build_round().seconds[name]) for name in calls}) for late in (0, 1, 2)
-    )
-    phases = {phase.name: phase for phase in summarize(rounds=rounds).phases}
-    assert phases["backward"].high == pytest.approx(phases["backward"].seconds)
-    assert milliseconds((phases["dispatch"].high or 0) - phases["dispatch"].seconds) > 2
-
-
 def test_which_rounds_are_kept_is_part_of_what_is_uncertain() -> None:
     # The step is one function, of 1 to 10 ms: the two longest are left out. Its mean is 4.5, and at the bound it is 8:
     # influences are (x - 4.5 - 3.5 x 0.2) / 0.8 of those that are kept, and 3.5 of the others.
@@ -163,17 +139,6 @@ def test_which_rounds_are_kept_is_part_of_what_is_uncertain() -> None:
     assert milliseconds(kept.mean(lambda seconds: seconds["full"])) == 4.5
     assert 1000 * (half or 0) == pytest.approx(2.364624 * error)
     assert error > 2.449490 / 8**0.5  # that of the mean of the eight, as if nothing had chosen them
-
-
-def test_operations_that_take_longer_in_one_function_than_in_another_show_as_a_difference() -> None:
-    calls = {"backward": {"forward/0": 1.2}, "update": {"forward/0": 1.2}}  # 0.8 ms more than in the forward pass alone
-    checks = {check.phase: check for check in summarize(rounds=(trace_again(build_round(), **calls),)).checks}
-    # The mean of 0.4 and 1.2 is 0.4 more in the phase's operations, whose overhead is as it was.
-    assert milliseconds(checks["forward"].sum_seconds) == 1.4
-    # 2.6 of operations; in the first 4.2 ms 4.2 are busy, in the first 1.2 ms 0.8.
-    assert milliseconds(checks["backward"].overhead_seconds) == -0.4
-    assert milliseconds(checks["backward"].sum_seconds) == 2.2
-    assert milliseconds(checks["update"].sum_seconds) == 1.0
 
 
 def test_operations_that_take_longer_beside_the_update_are_its_cost() -> None:
@@ -208,14 +173,6 @@ def test_a_layer_is_bound_by_what_takes_longer_at_the_peaks() -> None:
     assert pool.backward.roof_share == pytest.approx(0.05)  # so that memory does not bound it
 
 
-def test_what_is_faster_than_a_peak_has_no_share_of_it() -> None:
-    # 8 x 6 million operations in 0.4 ms are 120 GFLOP/s, of a peak of 100.
-    fast = summarize(layers=(dataclasses.replace(CONV, flops_per_sample=6_000_000), POOL)).layers[0].forward
-    assert (fast.bound, fast.roof_share, fast.exceeds_peak) == ("arithmetic", None, True)
-    even = summarize(layers=(dataclasses.replace(CONV, flops_per_sample=4_999_999), POOL)).layers[0].forward
-    assert even.roof_share == pytest.approx(1.0) and not even.exceeds_peak
-
-
 def test_nothing_is_bound_by_what_was_not_measured() -> None:
     without_bandwidth = summarize(bandwidth=None)
     assert without_bandwidth.bytes_per_second is None
@@ -233,15 +190,3 @@ def test_the_bottleneck_is_the_longest_single_part() -> None:
     assert milliseconds(found.seconds) == 1.8
     # The input pipeline holds a step up for no longer than it takes for a batch, 0.9 ms.
     assert summarize(rounds=(build_round(full=10.0),)).bottleneck.name == "backward of pool"
-
-
-@pytest.mark.parametrize("rounds", [(build_round(traced=False),), (build_round(),)])
-def test_without_layers_the_bottleneck_is_a_whole_phase(rounds: tuple[ProfileRound, ...]) -> None:
-    profile = summarize(layers=(), rounds=rounds)
-    assert (profile.layers, profile.checks, profile.loss_seconds, profile.optimizer_seconds) == ((), (), {}, None)
-    assert (profile.bottleneck.name, milliseconds(profile.bottleneck.seconds)) == ("backward", 3.0)
-
-
-def test_there_is_no_summary_without_a_round() -> None:
-    assert summarize_profile(build_profiled(Profile(bandwidth=BANDWIDTH))) is None
-    assert summarize_profile(dataclasses.replace(build_profiled(), profile=None)) is None

@@ -51,7 +51,6 @@ FIGURES = {
     "num_replicas": 2,
     "per_replica_batch_size": 64,
     "samples_per_second": 480.0,
-    "samples_per_second_per_replica": 240.0,
     "first_step_seconds": 2.7,
     "step_time_median_seconds": 0.2,
     "step_time_p90_seconds": 0.5,

@@ -15,7 +15,6 @@ from builders import (
     build_recipe,
     build_request,
     build_result,
-    build_settings,
     build_span,
     build_usage,
 )
@@ -25,7 +24,7 @@ from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run.console import RunConsole
-from tfbench.report.run.header import epoch_header, header_lines
+from tfbench.report.run.header import epoch_header
 from tfbench.report.run.sections import next_section, run_sections
 from tfbench.report.table import text
 
@@ -125,35 +124,6 @@ def build_mnist_run() -> RunResult:
     )
 
 
-def build_sine_run() -> RunResult:
-    recipe = build_recipe(
-        recipe={"title": "Sine wave [red]LSTM[/red]"},
-        model={"name": "sine_lstm"},
-        dataset={"name": "sine", "data": "real"},
-        training={"global_batch_size": 10, "epochs": 2, "loss": "mean_squared_error"},
-    )
-    rest: dict[str, Any] = {"num_steps": 8, "accuracy": None, "val_accuracy": None}
-    first: dict[str, Any] = {"loss": 0.5123456, "val_loss": 0.25}
-    second: dict[str, Any] = {"epoch": 2, "loss": 1.23456e-05, "val_loss": 2.5e-05}
-    return build_result(
-        request=build_request(recipe=recipe, run_id=RUN_ID, name="calm-heron"),
-        placement=build_placement(strategy="default", global_batch_size=10, per_replica_batch_size=10),
-        dataset=DatasetSummary(
-            name="sine", source="generated, 100 points", synthetic=False, train_samples=80, validation_samples=20
-        ),
-        model=ModelSummary(num_parameters=236, num_trainable_parameters=236),
-        steps_per_epoch=8,
-        spans=(
-            build_span(first_step=1, last_step=1, seconds=2.5),
-            *(build_span(epoch=(n + 7) // 8, first_step=n, last_step=n, seconds=0.01 / 15) for n in range(2, 17)),
-        ),
-        epochs=(
-            build_epoch(**rest, epoch_seconds=2.5055, elapsed_seconds=2.75, samples_per_second=12727.27, **first),
-            build_epoch(**rest, epoch_seconds=0.0045, elapsed_seconds=3.0, samples_per_second=17777.78, **second),
-        ),
-    )
-
-
 def build_failed_run() -> RunResult:
     finished = build_mnist_run()
     return dataclasses.replace(
@@ -193,8 +163,6 @@ def show(
     ("name", "result", "width"),
     [
         ("mnist_80.txt", build_mnist_run(), 80),
-        ("mnist_120.txt", build_mnist_run(), 120),
-        ("sine_80.txt", build_sine_run(), 80),
         ("failed_80.txt", build_failed_run(), 80),
     ],
 )
@@ -213,7 +181,7 @@ def sections_of(result: RunResult, summary: Summary | None = None, *, width: int
     return "\n".join(text(made, width))
 
 
-@pytest.mark.parametrize("result", [build_mnist_run(), build_sine_run(), build_failed_run()])
+@pytest.mark.parametrize("result", [build_mnist_run(), build_failed_run()])
 def test_a_run_ends_shortly_whatever_its_warnings_and_says_where_the_rest_is(result: RunResult) -> None:
     warnings = tuple(f"warning {number}: {'said at length ' * 12}. And more of it." for number in range(12))
     summary = Summary(metrics=summarize_run(result).metrics, warnings=warnings)
@@ -258,17 +226,6 @@ def test_a_part_of_an_epoch_is_marked_and_is_none() -> None:
     assert "\n* 21 of the 600 steps of an epoch\n" in shown
 
 
-def test_forced_colours_bring_no_moving_bar_into_a_pipe(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    shown = RunConsole(quiet_stdout=False)
-    shown.stage("loading data")
-    shown.progress(build_progress())
-    shown.close()
-    assert capsys.readouterr().out == "loading data\n"
-
-
 def test_a_terminal_shows_both_percentages_the_speed_and_the_time_left() -> None:
     shown = show(build_mnist_run(), width=80, file=Screen())
     assert " 16 %" in shown
@@ -303,14 +260,6 @@ def test_a_run_that_never_got_ready_shows_why() -> None:
         "  Details     tfbench runs aaaaaaaaaaaa\n"
         "  To MLflow   tfbench recover\n"
     )
-
-
-def test_the_header_says_how_long_it_trains_and_under_which_settings() -> None:
-    recipe = build_recipe(measurement={"steps": 2000, "seconds": 1.5})
-    settings = build_settings(precision="mixed_float16", compiler="xla")
-    shown = "\n".join(header_lines(build_result(request=build_request(recipe=recipe), settings=settings), 100))
-    assert "2,000 steps or 1.5 s after the warm-up (1 epoch x 20 steps)" in shown
-    assert "mixed_float16, compiler xla" in shown
 
 
 def test_a_tracking_server_is_shown_with_the_runs_address() -> None:

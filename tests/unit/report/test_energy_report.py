@@ -100,14 +100,3 @@ def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
     assert first["samples_per_joule"] == pytest.approx(30.0)
     assert first["energy_joules_per_epoch"] == pytest.approx(12.0)
     assert (first["energy_parts"], second["energy_parts"]) == (["package"], ["gpu", "package"])
-
-
-@pytest.mark.parametrize(
-    "last", [(None, ()), (90.0, PACKAGES)], ids=["one without a figure", "one of other parts of the machine"]
-)
-def test_a_comparison_of_which_a_run_lacks_it_has_none(last: tuple[float | None, tuple[str, ...]]) -> None:
-    found = compared((20.0, PACKAGES), (45.0, PACKAGES), (90.0, BOTH), last)
-    assert "samples/J" not in "\n".join(comparison_table(found).text(250))
-    entries = comparison_document(found, [])["rows"][0]["entries"]
-    assert entries[1]["samples_per_joule"] is None
-    assert entries[1]["energy_parts"] == []

@@ -186,9 +186,6 @@ def test_layers_of_a_kind_that_outweigh_the_longest_part_are_the_bottleneck_toge
     assert bottleneck_of(slower, layers=deep.layers)[1] == (
         "Bottleneck: all Conv2D layers, 3 ms (50 %) together; the longest part is optimizer, 500 us of 6 ms (8.3 %)."
     )
-    loop = dataclasses.replace(one, seconds=build_round(keras=6.5, full=6.6).seconds)
-    name, sentence, _ = bottleneck_of(loop, layers=deep.layers)
-    assert (name, sentence.split(" together")[0]) == ("keras loop", "Bottleneck: all Conv2D layers, 3 ms (45 %)")
 
 
 @pytest.mark.parametrize(
@@ -273,14 +270,9 @@ def test_the_json_document_has_statistics_and_every_reading() -> None:
     assert (document["status"], document["request"]["kind"], document["warnings"]) == ("FINISHED", "step", [])
     step = document["step"]
     assert (step["sum_seconds"], step["relative_difference"]) == pytest.approx((5.9e-3, -1 / 60))
-    forward = next(phase for phase in step["phases"] if phase["name"] == "forward")
-    assert (forward["low"], forward["high"]) == pytest.approx((0.752e-3, 1.248e-3), abs=1e-6)
     assert step["full_half_width"] == pytest.approx(1.490e-3, abs=1e-6)
-    assert step["layers"][0]["forward"]["flops_per_second"] == pytest.approx(40e9)
-    assert [layer["backward"]["bound"] for layer in step["layers"]] == ["memory", None]
     assert (step["checks"][0]["sum_seconds"], step["checks"][0]["named_share"]) == pytest.approx((1e-3, 0.8))
     assert (step["bottleneck"]["layer"], step["bottleneck"]["share"]) == ("pool", pytest.approx(0.3))
     assert step["sentence"].startswith("Bottleneck: backward of pool")
-    assert step["extrapolated_epoch_seconds"] == pytest.approx(44.25)
     assert document["readings"]["rounds"][0]["traced"]["update"]["parts"]["update"] == pytest.approx(1.4e-3)
     assert document["reference"][0]["layer_seconds"]["backward/pool"] == 9.72e-3

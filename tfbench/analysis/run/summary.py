@@ -68,7 +68,7 @@ def _profiled(result: RunResult) -> Values:
     step = summarize_profile(result)
     if step is None:
         return {}
-    phases = {phase.name.replace(" ", "_").replace("+", "_and_"): phase.seconds for phase in step.phases}
+    phases = {phase.name.replace(" ", "_"): phase.seconds for phase in step.phases}
     values: Values = {f"profile/{name}_seconds": seconds for name, seconds in phases.items()}
     own = {"full_step": step.full_seconds, "bottleneck": step.bottleneck.seconds}
     return values | {f"profile/{name}_seconds": seconds for name, seconds in own.items()}
@@ -87,11 +87,6 @@ def _breakdown(result: RunResult) -> Values:
         entries["teardown"] = wall - breakdown.elapsed_seconds
     entries |= {"unaccounted": wall - math.fsum(entries.values()), "wall": wall}
     return {f"breakdown/{name}_seconds": seconds for name, seconds in entries.items()}
-
-
-def _per_replica(run: Evidence) -> float | None:
-    replicas = run.result.placement.num_replicas if run.result.placement else None
-    return run.speed / replicas if run.speed is not None and replicas else None
 
 
 def _typical(run: Evidence) -> Sequence[EpochRecord]:
@@ -201,7 +196,6 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 _FIGURES: dict[str, Figure] = {
     "samples_per_second": lambda run: run.speed,
-    "samples_per_second_per_replica": _per_replica,
     "steady_steps": lambda run: sum(span.num_steps for span in run.steady),
     "steady_seconds": lambda run: math.fsum(span.seconds for span in run.steady),
     "first_step_seconds": lambda run: run.result.spans[0].seconds if run.result.spans else None,

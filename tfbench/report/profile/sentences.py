@@ -12,7 +12,7 @@ from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult
 from tfbench.report.document import to_plain
 from tfbench.report.profile.sections import format_seconds, operation_section, profile_sections, trace_section
-from tfbench.report.run.sections import short_warnings, status_line
+from tfbench.report.run.sections import settings_sections, short_warnings, status_line
 from tfbench.report.table import Section, warnings_section
 from tfbench.wording import command_line, format_share, store_of
 
@@ -123,7 +123,7 @@ def profile_screen(
     ended = [] if result.status == "FINISHED" else [Section(status_line(result))]
     sections, told = [*ended, *show_profile(result, is_whole=is_whole)], [*warnings, *profile_warnings(result)]
     if is_whole:
-        sections += [warnings_section(told)] if told else []
+        sections += [*settings_sections(result), *([warnings_section(told)] if told else [])]
     else:
         sections += short_warnings(result, told)
         if words := next_command(result):

@@ -7,7 +7,7 @@ from tfbench.analysis.comparison.intervals import CONFIDENCE, RepeatsSummary, Sp
 from tfbench.report.document import to_plain
 from tfbench.report.run.sections import SYNTHETIC
 from tfbench.report.table import Column, Section, Table, format_metric, metric_title
-from tfbench.wording import format_share
+from tfbench.wording import count, format_share
 
 _COLUMNS = (
     Column("metric", "", metric_title, "left"),
@@ -69,7 +69,5 @@ def _remarks(summary: RepeatsSummary) -> Iterator[str]:
         speed = intervals.get("samples_per_second")
         known = f"± {format_share(speed.relative_half_width)}" if speed else "unknown"
         asked = format_share(summary.precision)
-        if summary.reached:
-            yield f"Precision reached: {known} (asked for less than {asked}). Runs were added until then."
-        else:
-            yield f"Precision not reached: {known} after {summary.num} runs (asked for less than {asked})."
+        verdict = "reached" if summary.reached else "not reached"
+        yield f"Precision {verdict}: {known} after {count(summary.num, 'run')} (asked for less than {asked})."

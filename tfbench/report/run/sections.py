@@ -31,7 +31,7 @@ def run_sections(result: RunResult, summary: Summary, *, is_full: bool = False) 
     if not is_full:
         return [*sections, *short_warnings(result, summary.warnings)]
     published = reference_section(match_run(result, summary))
-    sections += [one for one in (_figures(result, summary), _settings(result), published) if one]
+    sections += [_figures(result, summary), *settings_sections(result), *([published] if published else [])]
     asked = find_requested_warnings(result)
     if told := [warning for warning in summary.warnings if warning not in asked]:
         sections.append(warnings_section(told))
@@ -56,8 +56,6 @@ def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iter
     )
     if speed is not None:
         parts = [f"{format_speed(speed)} samples/s"]
-        if (each := metrics.get("samples_per_second_per_replica")) and (metrics.get("num_replicas") or 1) > 1:
-            parts[0] += f" ({format_speed(each)} per replica)"
         if median is not None:
             slow = metrics.get("step_time_p99_seconds")
             parts.append(f"{format_time(median)} per step" + (f" (p99 {format_time(slow)})" if slow else ""))
@@ -176,8 +174,8 @@ def _figures(result: RunResult, summary: Summary) -> Section:
     return Section("Figures", tuple(checks), (Table("figures", columns, rows),))
 
 
-def _settings(result: RunResult) -> Section | None:
-    """Returns where a run took place and with what settings, as they were read back; None: it never got that far."""
+def settings_sections(result: RunResult) -> list[Section]:
+    """Returns where a run took place and with what settings, as they were read back; none: it never got that far."""
     values = {
         field.name: getattr(record, field.name)
         for record in (result.placement, result.settings)
@@ -186,7 +184,7 @@ def _settings(result: RunResult) -> Section | None:
         if field.name not in _NOT_LISTED
     }
     pairs = [(name, format_value(value)) for name, value in values.items() if value not in (None, "", (), {})]
-    return Section("Settings, as read back", tables=(facts(pairs),)) if pairs else None
+    return [Section("Settings, as read back", tables=(facts(pairs),))] if pairs else []
 
 
 def next_section(
