@@ -13,6 +13,7 @@ from tfbench.runs.process import Worker
 from tfbench.runs.run_status import describe_return
 
 JOIN_SECONDS = 300.0  # for all workers to meet: TensorFlow would wait for ever
+STOPPED_SECONDS = 5.0  # a process that a signal stops for so long is not waited for
 SILENT_SECONDS = 1800.0  # without a word of any worker: data is read, networks are compiled, epochs are validated
 
 
@@ -152,6 +153,7 @@ class _Watched:
         self._address = rank.addresses[0]
         self._is_on_jax = request.recipe.training.backend == "jax"
         self._joining_since: float | None = None
+        self._stopped_since: float | None = None
 
     def read(self) -> list[Record]:
         """Returns what was added to its journal."""
@@ -180,7 +182,11 @@ class _Watched:
 
     def find_fault(self) -> str:
         """Says why it is not waited for although it has not ended; "" if there is nothing."""
-        if self._joining_since is not None and time.monotonic() - self._joining_since > JOIN_SECONDS:
+        now = time.monotonic()
+        self._stopped_since = (self._stopped_since or now) if self.worker.is_stopped else None
+        if self._stopped_since is not None and now - self._stopped_since >= STOPPED_SECONDS:
+            return f"{self.name} was stopped by a signal (SIGSTOP)"
+        if self._joining_since is not None and now - self._joining_since > JOIN_SECONDS:
             return (
                 f"{self.name} has waited {JOIN_SECONDS:.0f} s for the others, who meet at {self._address}. Start the "
                 "same command for each worker, and let no firewall be between them"

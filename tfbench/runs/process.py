@@ -101,6 +101,14 @@ class Worker:
         except psutil.Error:
             return 0
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal keeps it from running, until another lets it go on."""
+        try:
+            return bool(psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
+        except psutil.Error:
+            return False
+
     def wait(self, seconds: float) -> None:
         """Sleeps until it ends, `seconds` at most."""
         if self._pidfd is None:

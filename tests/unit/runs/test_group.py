@@ -75,6 +75,19 @@ def test_a_worker_that_is_killed_ends_the_run_which_names_it(store: Store, fates
     assert "spans" in {record["kind"] for record in other}  # what the other measured is kept
 
 
+@pytest.mark.parametrize("fate", ["wait", "join"])
+def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing(
+    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch, fate: str
+) -> None:
+    monkeypatch.setattr(group, "STOPPED_SECONDS", 0.1)
+    monkeypatch.setattr(session, "STOP_SECONDS", 0.5)
+    fates(w0=fate, w1="wait")
+    kind = "spans" if fate == "wait" else "worker"
+    pids = meanwhile(store, 1, lambda pid: os.kill(pid, signal.SIGSTOP), kind)
+    assert end_of(store) == ("KILLED", "worker 1 of 2 was stopped by a signal (SIGSTOP)")
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
 class Ended:
     """Stands in for a worker's process that has ended."""
 
