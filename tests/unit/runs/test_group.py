@@ -18,7 +18,7 @@ from tfbench.recipe.sections import DistributionConfig
 from tfbench.records.machine import Gpu
 from tfbench.records.placement import WorkerRank
 from tfbench.records.run_folder import worker_journal_path
-from tfbench.runs import group, launch
+from tfbench.runs import group, launch, session
 from tfbench.store.store import Store
 
 
