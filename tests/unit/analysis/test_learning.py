@@ -56,10 +56,10 @@ def reject(**sections: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("val_accuracy_at_epoch", {"x": [0, 1]}, ".x: must be the number of an epoch, from 1 on. Received: 'x'."),
+        ("val_accuracy_at_epoch", {"x": [0, 1]}, ".x: must match pattern"),
         ("val_accuracy_at_epoch", {"1": [0.9, 0.8]}, ".1: must be [lowest, highest]. Received: [0.9, 0.8]."),
         ("val_accuracy_at_epoch", {"1": [0.5, 97]}, ".1.1: must be less than or equal to 1. Received: 97."),
-        ("val_accuracy_at_epoch", {"1": 0.5}, ".1: must be [lowest, highest]. Received: 0.5."),
+        ("val_accuracy_at_epoch", {"1": 0.5}, ".1: must be a list. Received: 0.5."),
         ("target_accuracy", 98, ": must be less than or equal to 1. Received: 98."),
     ],
 )

@@ -44,7 +44,7 @@ def test_show_prints_layers_and_sums_below_what_the_recipe_is(
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0].endswith("(mnist_hidden100_mlp)")
     assert "\n  data        mnist: samples of 28x28x1, values 0 to 1, 10 classes; 60,000 to train," in done.stdout
-    assert ["dense", "100", "100", "1", "x", "28"] in [line.split() for line in done.stdout.splitlines()]
+    assert ["dense", "100", "100", "28x28x1"] in [line.split() for line in done.stdout.splitlines()]
     assert done.stdout.endswith("  step        3.196 MFLOP (training x 10 samples)\n")
 
 
