@@ -66,7 +66,7 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Fake, monke
     (path,) = Path("mlruns/sweeps").glob("*.json")
     quick, _ = read_sweep(Store(Path("mlruns")), path.stem)
     planned = dataclasses.replace(quick, argv=("sweep", "x", "--seconds", "1"))
-    assert taste_lines(planned, 80)[-1] == "  tfbench sweep x --seconds 1 --repeats 3 --seconds 5"
+    assert taste_lines(planned, 80)[-1] == "  tfbench sweep x --repeats 3 --seconds 5"
 
 
 def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Fake) -> None:

@@ -87,9 +87,10 @@ def taste_lines(plan: SweepPlan, width: int) -> list[str]:
         return []
     on = ", synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
     words = list(plan.argv)
-    if "--plan" in words:  # whose file is there by now
-        place = words.index("--plan")
-        del words[place : place + 2]
+    for option in ("--plan", "--repeats", "--seconds"):  # the plan's file is there by now, the others are given anew
+        if option in words:
+            place = words.index(option)
+            del words[place : place + 2]
     longer = ("--repeats", str(max(plan.num_rounds, _JUDGED_ROUNDS)), "--seconds", str(_LONG_SECONDS))
     told = f"Quick look only ({seconds:g} s per run{on}). Before you decide, run:"
     return [*wrap(told, width), f"  {command_line(*words, *longer)}"]
