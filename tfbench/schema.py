@@ -33,6 +33,7 @@ Count = Annotated[Integer, pydantic.Field(ge=1, le=1_000_000_000)]
 RoundCount = Annotated[Integer, pydantic.Field(ge=1, le=1000)]
 ByteCount = Annotated[int, pydantic.Field(strict=True, gt=0, le=2**60)]
 NaturalNumber = Annotated[Integer, pydantic.Field(ge=0, le=1_000_000_000)]
+Bits = Annotated[Integer, pydantic.Field(ge=0, lt=2**64)]
 Width = Annotated[Integer, pydantic.Field(ge=1, le=1_000_000)]
 PositiveNumber = Annotated[Number, pydantic.Field(gt=0, le=1e9)]
 MAX_TIME = 32_503_680_000.0  # seconds since 1970: the year 3000

@@ -62,6 +62,7 @@ ANSWERS: dict[str, Callable[[Card, int, int], Any]] = {
     "nvmlDeviceGetEnforcedPowerLimit": lambda card, *_: round(1000 * card.limit_watts),
     "nvmlDeviceGetClockInfo": lambda card, kind, _: {1: card.clock_mhz}[kind],
     "nvmlDeviceGetTemperature": lambda card, kind, _: {0: card.celsius}[kind],
+    "nvmlDeviceGetCurrentClocksEventReasons": lambda card, *_: card.reasons,
     "nvmlDeviceGetCurrentClocksThrottleReasons": lambda card, *_: card.reasons,
     "nvmlDeviceGetComputeRunningProcesses": lambda card, *_: [SimpleNamespace(pid=pid) for pid in card.pids],
 }

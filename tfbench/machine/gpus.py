@@ -164,6 +164,13 @@ def _count_others(handle: Any) -> int | None:
     return None if processes is None else max(0, len({process.pid for process in processes}) - 1)
 
 
+def _read_reasons(handle: Any) -> int | None:
+    reasons: int | None = ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    if reasons is None:  # a driver from before they were called so
+        reasons = ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+    return reasons
+
+
 def _scaled(value: int | None) -> float | None:
     return None if value is None else value / 1000
 
@@ -172,7 +179,6 @@ def _scaled(value: int | None) -> float | None:
 _STATE_READERS: dict[str, Callable[[Any], Any]] = {
     "clock_mhz": lambda handle: ask("nvmlDeviceGetClockInfo", handle, _SM_CLOCK),
     "temperature_celsius": lambda handle: ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE),
-    # By their older name, which old and new drivers know.
-    "clock_reasons": lambda handle: ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle),
+    "clock_reasons": _read_reasons,
     "num_other_processes": _count_others,
 }

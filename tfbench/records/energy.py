@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from tfbench.schema import NaturalNumber, schema
+from tfbench.schema import Bits, NaturalNumber, schema
 
 Part = Literal["gpu", "package", "dram"]  # "package": of a processor, without the memory beside it
 PARTS: tuple[Part, ...] = ("gpu", "package", "dram")
@@ -50,7 +50,7 @@ class GpuState:
 
     clock_mhz: float | None = None  # of the multiprocessors
     temperature_celsius: float | None = None
-    clock_reasons: NaturalNumber | None = None  # bits, as of `CLOCK_REASONS`
+    clock_reasons: Bits | None = None  # bits, as of `CLOCK_REASONS`
     num_other_processes: NaturalNumber | None = None  # that compute on it
 
 

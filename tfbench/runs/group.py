@@ -34,6 +34,7 @@ class Group:
         self._unread: list[Record] = []
         self._may_begin = self._has_begun = self._is_ending = self._has_failures = False
         self._heard_at = self._epoch_since = time.monotonic()
+        self._longest_epoch = 0.0  # seconds
 
     def __enter__(self) -> "Group":
         return self
@@ -105,6 +106,7 @@ class Group:
             records = each.read()
             if records:
                 self._heard_at = time.monotonic()
+                self._longest_epoch = max(self._longest_epoch, self._heard_at - self._epoch_since)
             if any(record["kind"] == "epoch" for record in records):
                 self._epoch_since = self._heard_at
             if each.worker is self._first:
@@ -133,10 +135,10 @@ class Group:
     def _find_silence(self) -> str:
         """Says that nobody makes progress; "" if it is not so, or not for long enough.
 
-        Validation after an epoch writes nothing for as long as it takes, which is less than an epoch did.
+        Validation, and what follows the training, writes nothing for as long as it takes: less than an epoch did.
         """
         silent = time.monotonic() - self._heard_at
-        is_long = silent > max(SILENT_SECONDS, self._heard_at - self._epoch_since)
+        is_long = silent > max(SILENT_SECONDS, self._longest_epoch)
         return f"no worker has made progress for {silent:,.0f} s: they wait for one another" if is_long else ""
 
 

@@ -2,16 +2,17 @@
 
 import contextlib
 import json
-import math
 import os
 import select
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 import psutil
 
@@ -30,6 +31,7 @@ _STDERR_BYTES = 2**16
 FIRST_SECONDS = 1.0  # between looks, at the beginning
 LONGEST_SECONDS = 30.0  # within which no counter of a processor comes to its end twice
 _SHARE = 1 / 600  # of the time so far: a run of a day is looked at 5,000 times
+_PATIENCE_SECONDS = 2.0  # with a driver that does not answer
 
 
 class Worker:
@@ -123,7 +125,6 @@ class Worker:
         records = self._follower.read()
         for record in records:
             self._watch.take_in(record)
-        self._watch.look()
         return records
 
     def begin(self) -> None:
@@ -212,37 +213,51 @@ class MachineWatch:
         self._path = journal_path
         self._make_meter = make_meter
         self._meter: EnergyMeter | None = None
-        self._began = self._next_at = math.inf
+        self._thread: threading.Thread | None = None
+        self._ends = threading.Event()
+        self._writing = threading.Lock()  # so that no line comes after the end
 
     def take_in(self, record: Record) -> None:
         """Takes in a record of the worker: it opens what there is to see, begins to look, or ends."""
         kind = record["kind"]
+        if self._ends.is_set():
+            return
         if kind == "ready":
             fields = events.read_fields(record)
             in_use = addresses_in_use(fields["placement"].devices, fields["settings"].gpu_addresses)
             self._meter = self._make_meter(in_use)
         elif kind == "started" and self._meter and self._meter.watches:
-            self._began = self._next_at = time.monotonic()
+            self._thread = threading.Thread(target=self._watch, args=(self._meter,), daemon=True)
+            self._thread.start()
         elif kind == "trained":
             self.close()
 
-    def look(self) -> None:
-        """Writes what there is to see, if it is time."""
-        now = time.monotonic()
-        if self._meter and now >= self._next_at:
-            self._next_at = now + pause_seconds(now - self._began)
-            record = {"kind": "machine", "time": time.time(), "state": to_plain(self._meter.look())}
-            try:
-                with os.fdopen(os.open(self._path, os.O_RDWR | os.O_APPEND), "r+b", buffering=0) as file:
-                    record_lines.append(file.fileno(), record_lines.encode([record]))
-            except OSError:
-                self.close()
-
     def close(self) -> None:
         """Ends it; nothing is written any more."""
+        with self._writing:
+            self._ends.set()
+        if self._thread:
+            self._thread.join(_PATIENCE_SECONDS)
+            if self._thread.is_alive():  # in the driver, which would not be closed any sooner than it answers
+                return
         if self._meter:
             self._meter.close()
-        self._meter = None
+
+    def _watch(self, meter: EnergyMeter) -> None:
+        began = time.monotonic()
+        with contextlib.suppress(Exception), self._opened() as file:  # a look never costs a run
+            while True:
+                state = meter.look()
+                with self._writing:
+                    if self._ends.is_set():
+                        return
+                    record = {"kind": "machine", "time": time.time(), "state": to_plain(state)}
+                    record_lines.append(file.fileno(), record_lines.encode([record]))
+                if self._ends.wait(pause_seconds(time.monotonic() - began)):
+                    return
+
+    def _opened(self) -> IO[bytes]:
+        return os.fdopen(os.open(self._path, os.O_RDWR | os.O_APPEND), "r+b", buffering=0)
 
 
 def pause_seconds(elapsed_seconds: float) -> float:

@@ -58,6 +58,13 @@ def find_rank(
     by_hand = (coordinator, num_workers, worker_index)
     told = _read_variables(environ, needs_addresses=coordinator is None and workers is None)
     by_recipe = recipe.distribution.num_workers
+    if told and told.num_workers == 1:  # a shell in a step of one process: no group
+        told = None
+    if told is None and by_hand == (None, None, None) and environ.get("TF_CONFIG"):  # each machine would start all
+        raise RecipeError(
+            "TF_CONFIG: is not read. Name the workers: --coordinator HOST:PORT,HOST:PORT --num-workers N "
+            "--worker-index I; or unset it, for workers of this machine alone."
+        )
     if workers is not None:
         if by_hand != (None, None, None):
             raise RecipeError(
@@ -70,8 +77,6 @@ def find_rank(
                 "one worker a process, or start one process."
             )
         return _agree({"--workers": workers, _BY_RECIPE: by_recipe}) or 0, None
-    if told and told.num_workers == 1:  # a shell in a step of one process: no group
-        told = None
     if told is None and by_hand == (None, None, None):
         if by_recipe is None:
             raise RecipeError(f"strategy multi_worker: {_HOW}{_explain_slurm(environ)}")

@@ -121,6 +121,13 @@ def test_all_that_the_driver_says_of_a_gpu_is_seen(monkeypatch: pytest.MonkeyPat
     assert state.joules == {FIRST: pytest.approx(25_000.0)}
 
 
+@pytest.mark.parametrize("name", ["Event", "Throttle"])
+def test_why_a_clock_is_low_is_known_by_either_name(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lacks = f"nvmlDeviceGetCurrentClocks{name}Reasons"
+    state = meter_of(monkeypatch, tmp_path, Card(FIRST, reasons=2**63), lacks=(lacks,)).look()
+    assert state.gpus[FIRST].clock_reasons == 2**63  # "unknown", to the driver
+
+
 @pytest.mark.parametrize("how", ["rejected", "lacks"])
 def test_what_a_gpu_or_the_bindings_do_not_support_is_not_known(
     how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

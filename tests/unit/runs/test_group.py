@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -138,6 +139,30 @@ def test_workers_do_not_wait_for_one_another_for_ever(
     fates(w0=fate, w1=fate)
     status, found = end_of(store)
     assert (status, reason in found) == ("KILLED", True)
+
+
+class Trained(Ended):
+    """Stands in for a process that has trained for an epoch, and evaluates."""
+
+    is_stopped = False
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.returncode: Any = None
+
+
+def test_workers_that_evaluate_may_be_silent_for_as_long_as_the_longest_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(group, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+    worker: Any = Trained()
+    alone = group.Group([worker], [ask(1)])
+    for now, kind in ((5000.0, "spans"), (7000.0, "epoch"), (7001.0, "epoch"), (7002.0, "stage")):
+        worker._records = [{"kind": kind, "time": now, "name": "evaluates"}]
+        alone.read()
+    for silent, ends in ((6999.0, False), (7001.0, True)):
+        now = 7002.0 + silent
+        alone.read()
+        assert (alone.fault is not None) is ends
 
 
 def test_one_of_several_processes_of_a_launcher_makes_no_series(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The parent's looks at the machine: when they begin and end, what is written, and that nothing is lost by them."""
 
 import errno
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from builders import build_placement, build_result, build_settings
 from fake_power import Card, Clock, FakeNvml, RaplTree, install_nvml
+from runs import wait_until
 from tfbench.machine.energy import EnergyMeter
 from tfbench.records import json_lines as record_lines
 from tfbench.records.journal import RESERVE_BYTES, Journal, plain_fields, read_records, replay, request_fields
@@ -38,6 +40,21 @@ def journal(tmp_path: Path) -> Journal:
     return journal
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has it look often, and wait for its thread however slow the machine is."""
+    monkeypatch.setattr(process, "FIRST_SECONDS", 0.001)
+    monkeypatch.setattr(process, "_PATIENCE_SECONDS", 300.0)
+
+
+def started(journal: Journal, machine: Path, meter: type[EnergyMeter] = EnergyMeter) -> MachineWatch:
+    """Returns the watch over a training on the processor, which has begun."""
+    watch = MachineWatch(journal.path, lambda addresses: meter(addresses, machine))
+    watch.take_in(ready(devices=("cpu:0",)))
+    watch.take_in(STARTED)
+    return watch
+
+
 def count_looks(path: Path) -> int:
     return sum(record["kind"] == "machine" for record in read_records(path))
 
@@ -45,22 +62,23 @@ def count_looks(path: Path) -> int:
 def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process, "FIRST_SECONDS", 0.0)
     driver = install_nvml(monkeypatch, FakeNvml(Clock(), Card("0000:3b:00.0"), Card(GPU, clock_mhz=1200)))
     watch = MachineWatch(journal.path, lambda addresses: EnergyMeter(addresses, tmp_path))
     watch.take_in(ready())
-    watch.look()
     assert (driver.open, count_looks(journal.path)) == (1, 0)
     watch.take_in(STARTED)
-    for _ in range(3):
-        watch.look()
+    for number in range(300):  # what the worker writes meanwhile
+        journal.append("note", text=f"{number} " + "x" * 500)
+    wait_until(lambda: count_looks(journal.path) >= 3, "3 looks")
     watch.take_in(TRAINED)
-    watch.look()
+    number = count_looks(journal.path)
     assert driver.open == 0
     journal.append("exit", status="FINISHED", reason="", worker_seconds=1.0)
     journal.close()
     result = replay(read_records(journal.path))
-    assert (result.status, result.num_unreadable_lines, len(result.machine_states)) == ("FINISHED", 0, 3)
+    assert (result.status, result.num_unreadable_lines) == ("FINISHED", 0)
+    assert [int(note.split()[0]) for note in result.notes] == list(range(300))
+    assert len(result.machine_states) == number
     assert {name for state in result.machine_states for name in state.gpus} == {GPU}
     assert result.machine_states[0].gpus[GPU].clock_mhz == 1200
 
@@ -68,7 +86,6 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
 def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process, "FIRST_SECONDS", 0.0)
     RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
     journal.reserve()
     tried = list[bytes]()
@@ -78,14 +95,53 @@ def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(record_lines, "append", reject)
-    watch = MachineWatch(journal.path, lambda addresses: EnergyMeter(addresses, tmp_path / "machine"))
-    watch.take_in(ready(devices=("cpu:0",)))
-    watch.take_in(STARTED)
-    watch.look()
-    watch.look()
+    watch = started(journal, tmp_path / "machine")
+    wait_until(lambda: bool(tried), "the first look")
+    watch.close()
     assert len(tried) == 1
     assert journal.path.with_suffix(".reserve").stat().st_size == RESERVE_BYTES
 
 
-def test_looks_become_rarer_but_never_so_rare_that_a_counter_may_come_to_its_end_twice() -> None:
+def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_late(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(process, "_PATIENCE_SECONDS", 0.01)
+    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
+    asked, answers = threading.Event(), threading.Event()
+
+    class Silent(EnergyMeter):
+        def look(self) -> Any:
+            asked.set()
+            assert answers.wait(60)
+            return super().look()
+
+    watch = started(journal, tmp_path / "machine", Silent)
+    thread = watch._thread
+    assert thread is not None
+    assert asked.wait(60)
+    watch.close()
+    answers.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert count_looks(journal.path) == 0
+
+
+def test_an_answer_of_the_driver_that_nobody_expects_ends_the_looks_alone(journal: Journal, tmp_path: Path) -> None:
+    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
+
+    class Broken(EnergyMeter):
+        def look(self) -> Any:
+            raise ValueError("2**63 is no temperature")
+
+    watch = started(journal, tmp_path / "machine", Broken)
+    assert watch._thread
+    watch._thread.join(60)
+    watch.close()
+    assert count_looks(journal.path) == 0
+
+
+def test_looks_become_rarer_but_never_so_rare_that_a_counter_may_come_to_its_end_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "FIRST_SECONDS", 1.0)
     assert [pause_seconds(elapsed) for elapsed in (0, 60, 600, 3600, 86400)] == [1.0, 1.0, 1.0, 6.0, 30.0]

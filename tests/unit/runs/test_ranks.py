@@ -104,6 +104,7 @@ BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {
     ("environment", "num_workers", "given", "what"),
     [
         ({}, None, {}, "--workers N starts them on this machine; for several machines"),
+        *[({"TF_CONFIG": "{}"}, 2, given, "is not read. Name the workers: --coord") for given in ({}, {"workers": 2})],
         (BATCH, None, {}, "a job of Slurm with 4 tasks: put srun before the command"),
         (OPEN_MPI, None, {}, "Open MPI does not say .* Add --coordinator HOST:PORT"),
         (POD, None, {"coordinator": "a:1"}, "Kubernetes does not say .* Add --num-workers N"),
