@@ -27,11 +27,14 @@ _HEADINGS = {
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names}
 
 
-def count(least: int, most: int | None = None) -> click.IntRange:
-    """Returns the type of a whole number, which help calls N."""
-    kind = click.IntRange(least, most)
-    kind.name = "n"
-    return kind
+class count(click.IntRange):  # noqa: N801 - as click's own types, it is called like a function
+    """A whole number, which help calls N."""
+
+    name = "integer"
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """Returns that."""
+        return "N"
 
 
 def _quantity(

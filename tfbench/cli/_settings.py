@@ -1,6 +1,7 @@
 """A user's own settings, `~/.config/tfbench/config.toml`: what some options are unless they are given."""
 
 import os
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,4 +56,4 @@ def _read() -> "UserSettings | None":
     try:
         return build(UserSettings, read_toml(path), "")
     except RecipeError as error:
-        raise RecipeError(f"{path}: {error}") from error
+        raise RecipeError(textwrap.indent(str(error), f"{path}: ")) from error

@@ -43,6 +43,7 @@ class Framework:
     version: str = ""
     cuda: str | None = None  # version that it was built for, or has the libraries of
     gpus: tuple[str, ...] = ()  # that it sees, by its numbering
+    words: str = ""  # its own, on GPUs: the last that it logged
     problem: str = ""  # why it could not be asked
 
 
@@ -98,12 +99,13 @@ def ask(backend: BackendName) -> Framework:
     settings: dict[str, str | None] = {
         "KERAS_BACKEND": backend,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
+        "TF_CPP_MIN_LOG_LEVEL": "0",  # what TensorFlow says of GPUs is what we look for
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # JAX would take most of a GPU, maybe from a run that measures there
     }
     try:
         report = children.ask("tfbench.backends.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
         found: Framework = build(Framework, json.loads(report.stdout.splitlines()[-1]), "device report")
-        return found
+        return dataclasses.replace(found, words=_last_words(report.stderr))
     except subprocess.TimeoutExpired:
         problem = f"no answer within {_TIMEOUT_SECONDS} s; `nvidia-smi` shows whether a GPU hangs"
         return Framework(name=backend, problem=problem)
@@ -180,9 +182,10 @@ def explain_missing_gpu(facts: GpuFacts, framework: Framework, known: Sequence[G
     install = install_with_cuda(framework, driver)
     if not framework.cuda:
         return f"{found}{title} is a build without CUDA. Install one with CUDA: {install}"
+    says = f" ({framework.words})" if framework.words else ""
     return (
         f"{found}{title} cannot start CUDA {framework.cuda} with driver {driver}: CUDA's libraries are missing, or "
-        f"too new for the driver. Install them: {install}"
+        f"too new for the driver{says}. Install them: {install}"
     )
 
 
@@ -219,3 +222,10 @@ def _read_driver_version(path: Path) -> str | None:
     except OSError:
         return None
     return next((word for word in words if word[0].isdigit() and "." in word), "unknown")
+
+
+def _last_words(log: str) -> str:
+    """Returns the last message on GPUs, without its time and place in the framework's source; no line of code."""
+    lines = [line for line in log.splitlines() if line[:1].strip()]
+    found = [line for line in lines if "GPU" in line or "CUDA" in line.upper()]
+    return (found[-1].partition("] ")[2].strip() or found[-1].strip()) if found else ""

@@ -140,9 +140,11 @@ def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts_that_every_r
 
 
 def test_versions_that_differ_are_named_and_hardware_is_no_difference() -> None:
-    found = compared(runs_of("a", 1.0, environment={"keras": "3.11.0"}), runs_of("b", 1.0))
+    older = {"environment": {"keras": "3.11.0"}}
+    found = compared(runs_of("a", 1.0, **older), runs_of("b", 1.0), runs_of("c", 1.0, **older))
     assert list(machine_caveats(found)) == [
-        "Machines have different versions of keras, which may explain differences in speed."
+        "Machines have different versions, which may explain differences in speed: "
+        "keras 3.11.0 on a and c, 3.12.0 on b."
     ]
     assert sentences(found)  # a caveat, and no more
     alike = compared(runs_of("a", 1.0), runs_of("b", 1.0, environment={"usable_cores": 64, "cpu_model": "Other CPU"}))

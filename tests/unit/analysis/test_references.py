@@ -136,6 +136,14 @@ def test_references_stand_beside_in_every_format() -> None:
     assert (other["comparable"], other["compared"]) == (False, [])
 
 
+def test_a_reason_is_said_of_several_references_only_where_it_is_that_of_all() -> None:
+    others: list[dict[str, Any]] = [CHAINER | {"hardware": name, "not_comparable": "other network"} for name in "ABC"]
+    assert short(compare([brief(references=others)])) == ["3 published results not comparable: other network"]
+    others[0]["not_comparable"] = "other data"
+    said = ["3 published results not comparable: the report lists the reasons"]
+    assert short(compare([brief(references=others)])) == said
+
+
 def test_without_references_nothing_is_said_of_them() -> None:
     found = compare([brief(references=[])])
     assert (reference_section(match_references(found)), comparison_document(found, ())["reference"]) == (None, [])

@@ -232,6 +232,8 @@ def test_speeds_are_samples_over_seconds_and_step_times_weigh_by_steps_not_by_sp
     assert step_time_quantile([], 0.5) is step_time_mad([]) is None
     # Between the ninth and the tenth of 0.05, 0.15 ... 0.95, at 9 * 0.9 = 8.1.
     assert step_time_quantile(build_spans([0.05 + n / 10 for n in range(10)], 1), 0.9) == pytest.approx(0.86)
+    many = build_spans([1.0, 2.0, 4.0], 10**15)  # whose steps no memory holds
+    assert [1e15 * (find or 0) for find in (step_time_quantile(many, 0.5), step_time_mad(many))] == [2.0, 1.0]
 
 
 def test_utilization_does_not_exist_above_the_peak() -> None:

@@ -62,6 +62,7 @@ REJECTED = {
     f"run {'x' * 300}": "File name too long",
     "run no_toml.toml": "no_toml.toml: is not valid TOML: Illegal character",
     "run mine.toml --epochs many": "'many' is not a valid float",
+    "run mine.toml --repeats abc": "'abc' is not a valid integer.",
     "run mine.toml --batch-size 1e30": "command line: training.global_batch_size: holds an integer",
     "run mine.toml --set nonsense": "--set nonsense: must be SECTION.KEY=VALUE",
     "run mine.toml --set training.epochs=[": "--set training.epochs=[: the value is not valid TOML",

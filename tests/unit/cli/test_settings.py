@@ -42,7 +42,7 @@ def test_the_settings_reach_the_run_unless_a_variable_or_an_option_is_given(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('stor = "x"', "stor: unknown key. Did you mean 'store'?"),
+        ('stor = "x"\nbackend = 1', "stor: unknown key. Did you mean 'store'?"),
         ("store = ", "is not valid TOML: Invalid value"),
         (b"\xff", "is not UTF-8 text"),
         ("[machines.big]", "machines.big.price_per_hour: missing."),
@@ -55,6 +55,7 @@ def test_a_file_that_is_not_valid_is_named_with_what_is_wrong(
     rejected = tfbench("runs")
     assert (rejected.exit_code, rejected.stdout) == (2, "")
     assert rejected.stderr.startswith(f"Error: {settings}: ") and words in rejected.stderr
+    assert all(f"{settings}: " in line for line in rejected.stderr.splitlines())
 
 
 def test_a_file_that_cannot_be_read_is_named(tfbench: Cli, settings: Path) -> None:

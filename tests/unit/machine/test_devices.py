@@ -42,6 +42,7 @@ def explain(facts: dict[str, Any], framework: dict[str, Any], known: tuple[Gpu, 
         ({}, {"cuda": None}, "TensorFlow 2.21.0 is a build without CUDA", "pip uninstall tensorflow-cpu; pip "),
         ({}, {}, "cannot start CUDA 12.5.1 with driver 550.54.15", ': pip install "tensorflow[and-cuda]"'),
         ({"cuda_visible_devices": "0"}, {}, "cannot start CUDA 12.5.1", 'pip install "tensorflow[and-cuda]"'),
+        ({}, {"words": "Cannot dlopen."}, "too new for the driver (Cannot dlopen.)", "[and-cuda]"),
         ({"driver": "580.65"}, {"name": "jax", "cuda": None}, "JAX", 'pip install "jax[cuda13]"'),
         ({}, {"name": "jax", "cuda": "13"}, "JAX", 'pip install "jax[cuda12]"'),
         ({"driver": "580.65"}, {"name": "torch", "cuda": None}, "PyTorch", "https://download.pytorch.org/whl/cu130"),
@@ -109,8 +110,17 @@ def report(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str) -> Framewo
     return devices.ask("tensorflow")
 
 
-def test_a_report_is_the_last_line_and_one_that_crashed_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert report(monkeypatch, "noise\n" + json.dumps(to_plain(TENSORFLOW)) + "\n", "W0000") == TENSORFLOW
+def test_a_report_is_read_with_the_last_words_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = (
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
+        "W0000 00:00:1.5  7 gpu_device.cc:2342] Cannot dlopen some GPU libraries.\n"
+        "  return torch._C._cuda_getDeviceCount() > 0\n"
+    )
+    found = report(monkeypatch, "noise\n" + json.dumps(to_plain(TENSORFLOW)) + "\n", stderr)
+    assert found == dataclasses.replace(TENSORFLOW, words="Cannot dlopen some GPU libraries.")
+
+
+def test_a_child_that_crashed_is_a_problem_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
     found = report(monkeypatch, "", "Traceback\nImportError: libfoo\n")
     assert found == Framework(name="tensorflow", problem="ImportError: libfoo")
 

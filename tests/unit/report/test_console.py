@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from builders import (
+    build_environment,
     build_epoch,
     build_placement,
     build_progress,
@@ -191,6 +192,13 @@ def test_a_run_ends_shortly_whatever_its_warnings_and_says_where_the_rest_is(res
     assert any(f"{word} ..." in " ".join(short.split()) for word in ("said", "at", "length"))  # cut between words
     assert f"tfbench runs {RUN_ID[:12]} --store /home/u/mlruns" in short
     assert sections_of(result, summary, is_full=True).count("And more of it") == 12
+
+
+def test_settings_have_what_was_read_back_of_onednn_and_of_threads() -> None:
+    environment = build_environment(tensorflow_onednn=False, thread_variables="OMP_NUM_THREADS=1")
+    shown = sections_of(dataclasses.replace(build_mnist_run(), environment=environment), is_full=True).split()
+    assert shown[shown.index("tensorflow_onednn") + 1] == "false"
+    assert shown[shown.index("thread_variables") + 1] == "OMP_NUM_THREADS=1"
 
 
 def shown_epochs(elapsed: list[float], *, num_epochs: int | None, is_full: bool = False) -> list[str]:

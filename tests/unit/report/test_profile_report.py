@@ -162,7 +162,7 @@ def test_the_longest_part_is_the_bottleneck_with_a_command_to_try(
 
 @pytest.mark.parametrize(
     ("backend", "dispatch", "layer"),
-    [("jax", _FAST, []), ("torch", _LARGER, [*_XLA[:-1], "default compiler=inductor"])],
+    [("jax", _LARGER, []), ("torch", _LARGER, [*_XLA[:-1], "default compiler=inductor"])],
 )
 def test_what_to_try_is_what_the_backend_has(backend: str, dispatch: list[str], layer: list[str]) -> None:
     request = build_request(recipe=build_recipe(training={"backend": backend}), profile=ProfileRequest())

@@ -84,10 +84,17 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
 
 def machine_caveats(comparison: Comparison) -> Iterator[str]:
     """Yields in which versions machines differ, and whether settings that name none ran on several."""
-    runs = comparison.runs
-    differing = [name for name in VERSIONS if len({run.settings.get(name) for run in runs} - {None}) > 1]
-    if differing and len({machine_of(run) for run in runs}) > 1:
-        yield f"Machines have different versions of {join_words(differing)}, which may explain differences in speed."
+    differing = []
+    for name in VERSIONS:
+        having: dict[str, dict[str, None]] = {}
+        for run in comparison.runs:
+            if version := run.settings.get(name):
+                having.setdefault(version, {})[machine_of(run)] = None
+        if len(having) > 1 and len({machine for machines in having.values() for machine in machines}) > 1:
+            told = (f"{version} on {join_words([*machines])}" for version, machines in having.items())
+            differing.append(f"{name} {', '.join(told)}")
+    if differing:
+        yield f"Machines have different versions, which may explain differences in speed: {'; '.join(differing)}."
     hosts: dict[str, None] = {}
     for row in comparison.rows:
         own = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.setup)}

@@ -1,5 +1,6 @@
 """Spans of training steps, which of them are steady, and what the figures and warnings of a run are found by."""
 
+import bisect
 import dataclasses
 import functools
 import itertools
@@ -41,11 +42,9 @@ def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | No
     """Returns the time in seconds that `fraction` of the steps stay below, each taking its span's mean.
 
     Interpolates linearly between the two nearest steps (Hyndman and Fan 1996, definition 7); at 0.5 this is the usual
-    median. None without spans.
+    median. None without spans. Spans weigh by their steps without being spread out: a run may have many millions.
     """
-    import numpy as np
-
-    return float(np.quantile(_step_times(spans), fraction)) if spans else None
+    return _quantile([(span.seconds / span.num_steps, span.num_steps) for span in spans], fraction)
 
 
 def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
@@ -53,18 +52,21 @@ def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
 
     None without spans. Not scaled to a standard deviation, which would be 1.4826 times as much for normal times.
     """
-    import numpy as np
-
-    if not spans:
+    median = step_time_quantile(spans, 0.5)
+    if median is None:
         return None
-    times = _step_times(spans)
-    return float(np.median(np.abs(times - np.median(times))))
+    return _quantile([(abs(span.seconds / span.num_steps - median), span.num_steps) for span in spans], 0.5)
 
 
-def _step_times(spans: Sequence[StepSpan]) -> Any:
-    import numpy as np
-
-    return np.repeat([span.seconds / span.num_steps for span in spans], [span.num_steps for span in spans])
+def _quantile(weighted: Sequence[tuple[float, int]], fraction: float) -> float | None:
+    """Returns a quantile of values that come with how often each is there; None without any."""
+    if not weighted:
+        return None
+    ordered = sorted(weighted)
+    ends = list(itertools.accumulate(number for _, number in ordered))
+    position = (ends[-1] - 1) * fraction
+    lower, upper = (ordered[bisect.bisect(ends, index)][0] for index in (math.floor(position), math.ceil(position)))
+    return lower + (upper - lower) * (position - math.floor(position))
 
 
 def mean_step_time(spans: Sequence[StepSpan]) -> float | None:

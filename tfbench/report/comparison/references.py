@@ -25,7 +25,9 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
     sentences = [f"- {describe_pair(match.reference, pair)}" for match in matches for pair in match.pairs]
     sentences += [DISCLAIMER] if sentences else []
     if not is_full and (others := [match for match in matches if not match.pairs]):
-        sentences.append(f"{count(len(others), 'published result')} not comparable: {others[0].reason}")
+        reasons = {match.reason for match in others}
+        why = reasons.pop() if len(reasons) == 1 else "the report lists the reasons"
+        sentences.append(f"{count(len(others), 'published result')} not comparable: {why}")
     rows = [match.reference["figures"] | {"of": _describe_match(match)} for match in matches]
     names = dict.fromkeys(name for row in rows for name in row if name not in ("of", *_PHASES))
     columns = (*(Column(name, name, format_number) for name in names), Column("of", "of", align="left"))

@@ -48,7 +48,7 @@ def next_command(result: RunResult) -> list[str]:
     recipe, found = result.request.recipe, step.bottleneck
     words = [recipe.name, *(["--data", "synthetic"] if result.is_synthetic else [])]
     cause, backend = found.name.partition(" of ")[0], recipe.training.backend
-    if cause in _PAID_BY_CALLS and backend != "torch":  # which has one step per call
+    if cause in _PAID_BY_CALLS and backend == "tensorflow":  # the others have one step per call
         return ["run", *words, "--fast"]
     if cause in (*_PAID_BY_CALLS, "optimizer") and result.placement:  # paid per step, whatever its samples
         return ["profile", *words, "--global-batch-size", str(2 * result.placement.global_batch_size)]

@@ -21,7 +21,8 @@ _TOLD_OTHERWISE = (
 def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
     """Returns everything known of a run as tables, lists, texts and finite numbers; times in seconds.
 
-    What does not exist, or is not finite, is None, and a warning says so. The keys are the same for a run that failed.
+    What does not exist, or is not finite, is None, and a warning says so. The keys are the same for a run that failed,
+    but for figures of `summary` that not every run measures: without a value, these are left out.
 
     Args:
         result: A run in whatever state.

@@ -183,6 +183,8 @@ def settings_sections(result: RunResult) -> list[Section]:
         for field in dataclasses.fields(record)
         if field.name not in _NOT_LISTED
     }
+    if values and result.environment:
+        values |= {name: getattr(result.environment, name) for name in ("tensorflow_onednn", "thread_variables")}
     pairs = [(name, format_value(value)) for name, value in values.items() if value not in (None, "", (), {})]
     return [Section("Settings, as read back", tables=(facts(pairs),))] if pairs else []
 
