@@ -10,8 +10,10 @@ from tfbench.records.machine import PeakCheck
 from tfbench.records.profile import BandwidthCheck
 
 _CPU_SIZE, _GPU_SIZE = 2048, 4096  # rows and columns; larger products are no faster, smaller ones are
+_SMALL_SIZE = 1024  # where one of the large products would take longer than a round may
 _GPU_CHAIN = 8  # products in a row in a call on a GPU
 _LONGEST_CHAIN = 64  # products; longer ones take long to trace, and their values grow out of a 16-bit float
+_ROUND_SECONDS = 0.4  # longest that a round may take
 # A round takes at least so long, and so many times as long as a call that computes nothing: what the host does before
 # the device begins, and after it is done, is then less than a hundredth of it. A product of 4096 rows in 16 bits takes
 # 0.2 ms on a fast GPU, a call as long: eight of them alone would be timed a tenth too long.
@@ -74,7 +76,7 @@ def measure_peak(
     dtype = _COMPUTE_DTYPES[precision]
     least = _find_least(kernels, devices)
     largest = _GPU_SIZE if _is_gpu(devices) else _CPU_SIZE
-    candidates = [_build_candidate(kernels, devices, (largest, largest, largest), dtype)]
+    candidates = [_choose_square(kernels, devices, dtype, largest)]
     if own_sizes:
         num_rows, common, num_columns = (min(size, largest) for size in own_sizes)  # as fast, and with less memory
         candidates.append(_build_candidate(kernels, devices, (num_rows, common, num_columns), dtype))
@@ -110,6 +112,15 @@ def _find_least(kernels: Kernels, devices: Sequence[str]) -> float:
     launch = _build_candidate(kernels, devices, (1, 1, 1), "float32", chain=1).run  # computes next to nothing
     launch(1)  # the first call traces
     return max(_MIN_ROUND_SECONDS, _MIN_LAUNCHES * min(_time(launch, 1) for _ in range(_MIN_ROUNDS)))
+
+
+def _choose_square(kernels: Kernels, devices: Sequence[str], dtype: str, size: int) -> _Candidate:
+    """Returns the product of two large square matrices, or of smaller ones where that takes too long."""
+    small = _build_candidate(kernels, devices, (_SMALL_SIZE,) * 3, dtype, chain=1)
+    small.run(1)  # the first call traces
+    if _time(small.run, 1) * (size / _SMALL_SIZE) ** 3 > _ROUND_SECONDS:
+        return small
+    return _build_candidate(kernels, devices, (size,) * 3, dtype)
 
 
 def _count_calls(run: Run, least: float) -> int:

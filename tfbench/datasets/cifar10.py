@@ -122,7 +122,12 @@ def _read_binary(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
 def _read_pickle(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     with path.open("rb") as file:
         stored = _ArraysOnly(file, encoding="bytes").load()
-    return stored[b"data"], np.array(stored[b"labels"])
+    images, labels = stored[b"data"], np.array(stored[b"labels"])
+    if images.shape != (_IMAGES, _IMAGE_BYTES - 1) or images.dtype != np.uint8:
+        raise ValueError(f"it has images of shape {images.shape}, {images.dtype}")
+    if labels.shape != (_IMAGES,) or labels.dtype.kind not in "iu":
+        raise ValueError(f"it has labels of shape {labels.shape}, {labels.dtype}")
+    return images, labels
 
 
 class _ArraysOnly(pickle.Unpickler):

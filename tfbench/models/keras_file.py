@@ -2,6 +2,7 @@
 
 import hashlib
 import warnings
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,8 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     except OSError as error:
         raise RecipeError(f"{where}: cannot be read: {error.strerror}.") from error
+    if not zipfile.is_zipfile(path):
+        raise RecipeError(f'{where}: is damaged, or no file as model.save("net.keras") writes it.')
     model = foreign_model.fit_to_data(_load(path, where, compiled=config.compiled), spec, where)
     foreign_model.require_precision(model, where)
     warnings.warn(

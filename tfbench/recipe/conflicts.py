@@ -76,13 +76,18 @@ def find_unfit_loss(spec: DatasetSpec, training: TrainingConfig, name: str = "")
 
 def _find_short_batches(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:
     """Returns why an evaluation would meet a stateful model, built for one size of batch, with another."""
-    batch_size = training.global_batch_size
+    batch_size, problems = training.global_batch_size, list[str]()
+    if training.validation_batch_size not in (None, batch_size):
+        problems.append(
+            f"training.validation_batch_size: must be the global_batch_size, {batch_size}, since a stateful model is "
+            f"built for one size of batch. Received: {training.validation_batch_size}. Leave it out."
+        )
     counts = [spec.validation_samples, spec.test_samples, spec.train_samples if training.evaluates_training else 0]
-    if training.validation_batch_size in (None, batch_size) and not any(count % batch_size for count in counts):
-        return []
-    evaluated = " and ".join(f"{count:,}" for count in counts if count)
-    return [
-        f"training.global_batch_size: must divide the {evaluated} samples of {name} that are evaluated, and be the "
-        f"validation_batch_size, since a stateful model is built for one size of batch. Received: {batch_size}. "
-        "Choose another, or set model.stateful = false."
-    ]
+    if any(count % batch_size for count in counts):
+        evaluated = " and ".join(f"{count:,}" for count in counts if count)
+        problems.append(
+            f"training.global_batch_size: must divide the {evaluated} samples of {name} that are evaluated, since a "
+            f"stateful model is built for one size of batch. Received: {batch_size}. Choose another, or set "
+            "model.stateful = false."
+        )
+    return problems

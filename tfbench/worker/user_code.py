@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import importlib.machinery
 import inspect
+import random
 import sys
 import sysconfig
 import traceback
@@ -46,8 +47,9 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     """
     where = f"model.name: {config.name}"
     build = _import(config.name, where, allows_code=allows_code)
-    model, sets_seed = _call(build, where, {"spec": spec}, config.options)
-    model = foreign_model.fit_to_data(model, spec, where)
+    with _users_code(where, goes_on=True) as seed:
+        model = foreign_model.fit_to_data(_call(build, where, {"spec": spec}, config.options), spec, where)
+        sets_seed = _rng_utils().get_random_seed() != seed
     if sets_seed:
         text = f"{config.name} sets the random seed: --seed and --vary-seed do not change its initial weights."
         warnings.warn(text, Notice, stacklevel=2)
@@ -65,7 +67,8 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
     """
     where = f"dataset.name: {config.name}"
     load = _import(config.name, where, allows_code=allows_code)
-    loaded, _ = _call(load, where, {"data_dir": data_dir}, config.options)
+    with _users_code(where):
+        loaded = _call(load, where, {"data_dir": data_dir}, config.options)
     splits = splits_of_arrays(loaded, source=f"code of {_describe_source(load)}", where=where)
     for name, split in (("train", splits.train), ("validation", splits.validation)):
         # Structured data is checked array by array.
@@ -80,7 +83,10 @@ def find_digest(config: ModelConfig | DatasetConfig) -> str:
         return _digest(Path(str(config.options["file"])))
     if not registry.is_code(config.name):
         return ""
-    return _find_source(_import(config.name, config.name, allows_code=True))[1]
+    state = random.getstate()  # of which layers that are still to be made take their seeds
+    function = _import(config.name, config.name, allows_code=True)
+    random.setstate(state)
+    return _find_source(function)[1]
 
 
 def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
@@ -92,8 +98,17 @@ def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
     folder = str(path.parent if is_file else Path.cwd())
     if folder not in sys.path:
         sys.path.append(folder)  # at the end: a json.py there must not stand for Python's own
+    if is_file and not path.is_file():
+        raise RecipeError(f"{where}: there is no file {path}.")
     with _users_code(where):
-        module = _import_file(path) if is_file else importlib.import_module(module_name)
+        try:
+            module = _import_file(path) if is_file else importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
+                raise  # one that the user's module imports
+            raise RecipeError(
+                f"{where}: there is no module {error.name} in PYTHONPATH or the current folder {folder}."
+            ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
         found = "nothing of that name" if function is None else f"a {type(function).__name__}"
@@ -104,7 +119,8 @@ def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
 def _import_file(path: Path) -> types.ModuleType:
     """Imports a file by its path: once, unless it is another one of the same name."""
     name = path.stem
-    if name in sys.stdlib_module_names or getattr(sys.modules.get(name), "__file__", str(path)) != str(path):
+    known = sys.modules.get(name)
+    if name in sys.stdlib_module_names or (known and getattr(known, "__file__", None) != str(path)):
         name = f"{name} of {path.parent}"
     if name not in sys.modules:
         loader = importlib.machinery.SourceFileLoader(name, str(path))
@@ -115,14 +131,8 @@ def _import_file(path: Path) -> types.ModuleType:
     return sys.modules[name]
 
 
-def _call(
-    function: Callable[..., Any], where: str, given: Mapping[str, object], options: Mapping[str, object]
-) -> tuple[Any, bool]:
-    """Calls a function of the user's with its options, and with what it is given, if it takes that.
-
-    Returns:
-        What it returned, and whether it set the random seed.
-    """
+def _call(function: Callable[..., Any], where: str, given: Mapping[str, object], options: Mapping[str, object]) -> Any:
+    """Calls a function of the user's with its options, and with what it is given, if it takes that."""
     signature = inspect.signature(function)
     arguments = {name: value for name, value in given.items() if name in signature.parameters} | dict(options)
     try:
@@ -133,16 +143,15 @@ def _call(
             f"{where}: cannot be called as {name}({', '.join([*given, *options])}), with the other keys of its table: "
             f"{error}. It is {name}{signature}."
         ) from error
-    with _users_code(where) as seed:
-        returned = function(**arguments)
-        return returned, _rng_utils().get_random_seed() != seed
+    return function(**arguments)
 
 
 @contextlib.contextmanager
-def _users_code(where: str) -> Iterator[int | None]:
+def _users_code(where: str, *, goes_on: bool = False) -> Iterator[int | None]:
     """Runs code of the user's, which may not change what the recipe sets for the whole process; yields the seed.
 
-    All random numbers begin anew after it, since the run's seed is `training.seed`.
+    All random numbers begin anew after it, since the run's seed is `training.seed`. Where a network was built, they go
+    on unless it set a seed: layers that are made later would begin with the numbers of its first ones.
 
     Raises:
         RecipeError: It raised, with the last lines of the traceback; or it changed a setting.
@@ -158,7 +167,7 @@ def _users_code(where: str) -> Iterator[int | None]:
         raise RecipeError(_explain(error, where)) from error
     finally:
         sys.argv = argv
-    if seed is not None:
+    if seed is not None and not (goes_on and rng_utils.get_random_seed() == seed):
         rng_utils.set_random_seed(seed)
     for name, value in _process_wide_settings().items():
         if value != before[name]:

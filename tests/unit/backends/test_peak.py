@@ -80,6 +80,7 @@ def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
 
 def test_every_device_has_its_products_of_what_the_layers_compute_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peak, "_CPU_SIZE", 64)
+    monkeypatch.setattr(peak, "_SMALL_SIZE", 64)
     monkeypatch.setattr(peak, "_MIN_ROUND_SECONDS", 0.001)
     monkeypatch.setattr(peak, "_MIN_LAUNCHES", 1)
     devices = ("/device:CPU:0", "/device:CPU:0")
@@ -88,6 +89,11 @@ def test_every_device_has_its_products_of_what_the_layers_compute_in(monkeypatch
     of_a_call = 2 * 2 * 64**3  # two for each multiply-accumulate, on two devices
     assert check.flops % (of_a_call if check.sizes == (64, 64, 64) else 2 * 2 * 8 * 4 * 2) == 0
     assert peak.measure_bandwidth(BACKEND, devices[:1], seconds=0.0).num_rounds == 3
+
+
+def test_a_machine_on_which_a_large_product_takes_too_long_is_given_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(monkeypatch, launch=1e-4, flops_per_second={0: 20e9})  # 0.9 s for 2048 rows
+    assert peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=1.0).size == 1024
 
 
 def check_limits(

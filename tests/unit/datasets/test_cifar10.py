@@ -3,6 +3,7 @@
 import itertools
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,6 +53,28 @@ def test_a_damaged_file_is_named_and_a_pickle_calls_nothing(folder: Path) -> Non
         assert str(caught.value).startswith(f"{path}: cannot be read as a file of CIFAR-10 (")
         assert str(caught.value).endswith("Fetch it again.")
     assert not gone.exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "found"),
+    [
+        (b"data", lambda images: images / np.float32(255), "it has images of shape (10000, 3072), float32"),
+        (b"data", lambda images: np.ascontiguousarray(images.T), "it has images of shape (3072, 10000), uint8"),
+        (b"labels", lambda labels: labels[:1], "it has labels of shape (1,), int64"),
+        (b"labels", lambda labels: [float(label) for label in labels], "it has labels of shape (10000,), float64"),
+    ],
+)
+def test_a_pickle_of_other_numbers_or_another_shape_is_rejected(
+    tmp_path: Path, key: bytes, change: Any, found: str
+) -> None:
+    images, labels = make_images()
+    content = {b"data": images, b"labels": labels.tolist()}
+    path = tmp_path / "test_batch"
+    contents = pickle.dumps(content | {key: change(content[key])}, protocol=3)
+    path.write_bytes(contents.replace(b"numpy._core", b"numpy.core"))
+    with pytest.raises(DatasetError) as caught:
+        cifar10._load_split([path])
+    assert str(caught.value) == f"{path}: cannot be read as a file of CIFAR-10 ({found}). Fetch it again."
 
 
 def test_a_folder_without_all_of_them_is_left_to_others(folder: Path) -> None:

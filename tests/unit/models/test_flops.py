@@ -104,9 +104,15 @@ def test_a_layer_of_ones_own_is_asked_and_one_that_computes_as_a_known_one_is_kn
     assert count(OwnDense(4), (4,)) == 2 * 16
 
 
+class Hidden(keras.Model):
+    def call(self, x: Any) -> Any:
+        return keras.ops.matmul(x, x)
+
+
 @pytest.mark.parametrize(
     ("layer", "shapes", "names"),
     [
+        (Hidden(name="hidden"), [(4, 4)], ("hidden (Hidden)",)),
         (Doubled(name="twice"), [(4,)], ("twice (Doubled)",)),
         (TwiceDense(4, name="two"), [(4,)], ("two (TwiceDense)",)),
         (layers.Conv2D(2, 3, name="free"), [(None, 8, 3)], ("free (Conv2D)",)),

@@ -143,7 +143,7 @@ def test_what_is_no_keras_file_is_named(tmp_path: Path) -> None:
     save(path, keras.layers.Dense(3))
     for contents in (b"", b"\x89HDF\r\n\x1a\n" * 100, path.read_bytes()[:-100]):
         path.write_bytes(contents)
-        assert "cannot be loaded by Keras" in rejection(path)
+        assert rejection(path).endswith('is damaged, or no file as model.save("net.keras") writes it.')
     unheard = {"class_name": "Unheard", "module": None, "registered_name": "Unheard", "config": {}}
     write_description(path, {"class_name": "Sequential", "module": "keras", "config": {"layers": [unheard]}})
     assert 'A network with layers of your own is built by a function: name = "module:function".' in rejection(path)

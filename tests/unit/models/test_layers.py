@@ -268,6 +268,7 @@ def test_xla_that_computes_the_input_again_sends_no_gradient_to_another_cell() -
         (lambda: LocallyConnected2D(1, 3), (None, None, 6, 1), "height, width and channels must be known"),
         (lambda: LocalResponseNormalization(4, name="lrn"), None, "lrn: size must be odd. Received: 4. Use 5."),
         (lambda: LocalResponseNormalization(bias=0), None, "bias must be above 0. Received: 0"),
+        (lambda: RecurrentConvolution2D(4, num_feedback_steps=0), None, "num_feedback_steps must be at least 1."),
         (lambda: SwitchableMaxPooling2D(2, "scatter"), None, "backward must be one of index_scatter, mask_multiply"),
         (lambda: SwitchableMaxPooling2D(2), (1, 4, 5, 1), "must be multiples of pool_size. Received: 4 and 5 with"),
     ],

@@ -192,7 +192,8 @@ def build_sine(model: dict[str, Any], dataset: dict[str, Any], training: dict[st
             {},
             {},
             {"global_batch_size": 5, "validation_batch_size": 10},
-            "training.global_batch_size: must divide the 10 samples of sine",
+            "training.validation_batch_size: must be the global_batch_size, 5, since a stateful model is built for "
+            "one size of batch. Received: 10. Leave it out.",
         ),
         ({}, {"order": "consecutive"}, {"global_batch_size": 5}, "global_batch_size: must be 10, the dataset.num_rows"),
         ({"stateful": False, "reset_state": "epoch"}, {}, {}, 'reset_state = "epoch" needs stateful = true'),

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from builders import build_recipe, build_request
@@ -94,6 +95,47 @@ def test_networks_and_data_have_the_digest_of_the_file_that_they_are_from() -> N
     assert user_code.find_digest(ModelConfig(name="mlp")) == ""
 
 
+@pytest.mark.filterwarnings("ignore::tfbench.errors.Notice")
+def test_the_runs_seed_alone_says_what_a_network_begins_with() -> None:
+    import keras
+
+    draws = "import random\nkeras.utils.set_random_seed(7)\nrandom.random()\n"
+    found = []
+    for code, seed in ((NET, 1), (f"{NET}\n{draws}", 1), (NET, 2)):
+        keras.utils.set_random_seed(seed)
+        sys.modules.pop("nets", None)
+        found.append(build(code).get_weights()[0])
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+
+
+LATE = """
+import keras
+
+class Late(keras.layers.Layer):
+    def build(self, shape):
+        self.inner = keras.layers.Dense(3)
+        self.inner.build(shape)
+
+    def call(self, x):
+        return self.inner(x)
+
+def build_model():
+    return keras.Sequential([keras.layers.Dense(4), Late()])
+"""
+
+
+@pytest.mark.filterwarnings("ignore::tfbench.errors.Notice")
+def test_layers_made_later_do_not_begin_with_the_numbers_of_the_first() -> None:
+    import keras
+
+    keras.utils.set_random_seed(1)
+    first, late = build(LATE).layers
+    user_code.find_digest(ModelConfig(name="nets:build_model"))
+    seeds = {layer.kernel_initializer.seed for layer in (first, late.inner, keras.layers.Dense(4))}
+    assert len(seeds) == 3
+
+
 @pytest.mark.parametrize("line", ["    layers =", "def build_model"])
 def test_code_that_sets_a_seed_leaves_the_runs_as_it_is_and_a_function_is_reported(line: str) -> None:
     import keras
@@ -162,8 +204,9 @@ def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed
 @pytest.mark.parametrize(
     ("code", "name", "options", "message"),
     [
-        ("", "netz:build_model", {}, "ModuleNotFoundError: No module named 'netz'"),
-        ("", "netz.py:build_model", {}, "FileNotFoundError: "),
+        ("", "netz:build_model", {}, "there is no module netz in PYTHONPATH or the current folder {folder}."),
+        ("import netz", "nets:build_model", {}, "ModuleNotFoundError: No module named 'netz'"),
+        ("", "netz.py:build_model", {}, "there is no file {folder}/netz.py."),
         ("", "nets:build_model", {}, "a function build_model in {folder}/nets.py. Found: nothing of that name."),
         ("build_model = 3", "nets:build_model", {}, "build_model in {folder}/nets.py. Found: a int."),
         ("def build_model(", "nets:build_model", {}, "SyntaxError: "),

@@ -134,6 +134,11 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if num_feedback_steps < 1:
+            raise ValueError(
+                f"{self.name}: num_feedback_steps must be at least 1. Received: {num_feedback_steps}. "
+                "Use Conv2D for none."
+            )
         if normalization not in (None, "lrn"):
             raise ValueError(f"{self.name}: normalization must be None or 'lrn'. Received: '{normalization}'.")
         self.filters = filters

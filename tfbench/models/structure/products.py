@@ -221,4 +221,5 @@ def _find_counter(layer: Any) -> Counter:
             return _COUNTERS[cls]
         if "call" in vars(cls):
             break
-    return _count_unknown if isinstance(layer, tuple(_COUNTERS)) or kernels_of(layer) else _count_nothing
+    is_hidden = isinstance(layer, keras.Model)  # nobody has looked at the layers within
+    return _count_unknown if is_hidden or isinstance(layer, tuple(_COUNTERS)) or kernels_of(layer) else _count_nothing
