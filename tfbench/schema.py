@@ -200,7 +200,7 @@ def _keys_beside(cls: type, steps: list[str]) -> list[str]:
     if not dataclasses.is_dataclass(cls):  # several of one: "tuple[Layer, ...]"
         cls = next(iter(typing.get_args(cls)), cls)
     for depth, step in enumerate(steps[:-1]):
-        hints = typing.get_type_hints(cls) if dataclasses.is_dataclass(cls) else {}
+        hints = {name: field.annotation for name, field in getattr(cls, "__pydantic_fields__", {}).items()}
         candidates = [hints[step]] if step in hints else []
         while candidates:
             hint = candidates.pop()

@@ -181,6 +181,26 @@ def test_a_deleted_experiment_is_an_error_that_names_the_way_out(store: Store) -
         new_tracker(store).update(build_sized_result(1), None)
 
 
+def test_a_run_that_was_sent_is_known_again_in_an_experiment_that_was_renamed_or_deleted(store: Store) -> None:
+    tracked = finish(store, build_sized_result(0))
+    client_of(store).rename_experiment(tracked.experiment_id, "renamed")
+    before = count_rows(store)
+    assert finish(store, build_sized_result(0)) == tracked
+    assert count_rows(store) == before
+    client_of(store).delete_experiment(tracked.experiment_id)
+    assert finish(store, build_sized_result(0)) == tracked
+    assert count_rows(store) == before
+
+
+def test_an_experiment_that_is_there_and_cannot_be_found_is_not_looked_for_for_ever(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish(store, build_sized_result(0))
+    monkeypatch.setattr(MlflowTracker, "_find_experiment", lambda self: None)
+    with pytest.raises(TrackingError, match="experiment 'tfbench' is there, but is not found"):
+        new_tracker(store).update(build_sized_result(1), None)
+
+
 def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> SweepFigures:
     """Builds what a sweep of two batch sizes under two setups says."""
     curves = tuple(
@@ -231,7 +251,7 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
         assert [tags["mlflow.runColor"] for tags in members] == [color, "#123456" if place else color]
     before = count_rows(store)
     new_tracker(store, "mine").show_sweep(plan, figures)
-    finish(store, results[0], new_tracker(store, "mine"))
+    finish(store, results[0])
     assert count_rows(store) == before
 
 

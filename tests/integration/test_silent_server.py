@@ -52,7 +52,10 @@ def test_recover_asks_it_once_and_gives_up(
     monkeypatch.setenv("TFBENCH_SERVER_TIMEOUT", "2s")
     done = tfbench("recover", "--tracking-uri", address)
     assert done.exit_code == 2
-    reason = f"MLflow at {address}: did not answer within 2 s, which TFBENCH_SERVER_TIMEOUT sets."
+    reason = f"MLflow at {address}: did not answer within 2 s, which TFBENCH_SERVER_TIMEOUT sets. What "
+    reason += (
+        f"was measured is safe in the journal; `tfbench recover --tracking-uri {address}` brings MLflow up to date"
+    )
     assert [line.partition("failed     ")[2][: len(reason)] for line in done.stdout.splitlines()] == [reason, reason]
     assert "2 of 2 runs could not be brought into MLflow" in done.stderr
     assert count_calls(server) == 2  # the first, and its one repetition

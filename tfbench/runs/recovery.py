@@ -163,9 +163,13 @@ def _discard(store: Store, run_id: str) -> RecoveredRun:
 def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None:
     """Adds the record that the process which tracked the run could not write any more."""
     end = deduce_exit(result)
-    with contextlib.closing(Journal(path)) as journal:
+    journal = Journal(path)
+    try:
         # The time of the last sign of life; the run did not go on until now.
         journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
+    finally:
+        with contextlib.suppress(OSError):  # its reserve stays
+            journal.close()
 
 
 @contextlib.contextmanager

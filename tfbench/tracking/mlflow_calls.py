@@ -76,8 +76,13 @@ def _server_settings(given: float | None) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def explained(uri: str, remedy: str) -> Iterator[None]:
+def explained(uri: str, remedy: str, when_silent: str = "") -> Iterator[None]:
     """Turns what MLflow raises into errors that say where, what, and how to go on.
+
+    Args:
+        uri: Of a server or a database.
+        remedy: How to go on.
+        when_silent: The same after a server that did not answer, where there is no remedy.
 
     Raises:
         TrackingError: Anything went wrong with it.
@@ -86,11 +91,11 @@ def explained(uri: str, remedy: str) -> Iterator[None]:
         yield
     # A driver of another database may not be installed, and what a server says need not be UTF-8 or JSON.
     except (OSError, sqlite3.Error, ImportError, UnicodeError, json.JSONDecodeError) as error:
-        raise _explain(error, uri, remedy) from _shown_cause(error)
+        raise _explain(error, uri, remedy, when_silent) from _shown_cause(error)
     except Exception as error:
         if not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
             raise
-        raise _explain(error, uri, remedy) from _shown_cause(error)
+        raise _explain(error, uri, remedy, when_silent) from _shown_cause(error)
 
 
 @contextlib.contextmanager
@@ -112,10 +117,10 @@ def silent_server(uri: str, remedy: str) -> SilentServerError:
     )
 
 
-def _explain(error: Exception, uri: str, remedy: str) -> TrackingError:
+def _explain(error: Exception, uri: str, remedy: str, when_silent: str) -> TrackingError:
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
     if "timed out" in text and is_server(uri):
-        return silent_server(uri, remedy)
+        return silent_server(uri, remedy or when_silent)
     return TrackingError(f"MLflow at {without_secrets(uri)}: {cut(without_secrets(text), 400)}. {remedy}".rstrip())
 
 

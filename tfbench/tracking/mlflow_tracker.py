@@ -207,7 +207,7 @@ class MlflowTracker:
     def _attach(self, result: RunResult) -> _Progress:
         """Finds the MLflow run that stands for a result, or creates it."""
         run_id = result.request.run_id
-        run = self._find_or_create(result)
+        run = self._find_noted(run_id) or self._find_or_create(result)
         uri, experiment_id = without_secrets(self._uri), run.info.experiment_id
         tracked = TrackedRun(tracking_uri=uri, experiment_id=experiment_id, run_id=run.info.run_id)
         self._progress[run_id] = _Progress(
@@ -221,6 +221,23 @@ class MlflowTracker:
             new = TrackingState(tracking_uri=self._uri, experiment=self._experiment, run=tracked)
             self._store.write_state(run_id, new)
         return self._progress[run_id]
+
+    def _find_noted(self, run_id: str) -> "Run | None":
+        """Finds a run by its noted id, whatever its experiment is called by now."""
+        from mlflow.exceptions import MlflowException
+
+        state = self._store.read_state(run_id)
+        if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
+            try:
+                run = self._connected().get_run(state.run.run_id)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
+            else:
+                # A database that was made anew may give an old id to another run.
+                if run.data.tags.get(RUN_TAG) == run_id:
+                    return run
+        return None
 
     def _find_or_create(self, result: RunResult) -> "Run":
         client, experiment_id, run_id = self._connected(), self._resolve_experiment(), result.request.run_id
@@ -243,7 +260,10 @@ class MlflowTracker:
                 except MlflowException as error:
                     if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                         raise
-                return self._resolve_experiment()
+                experiment = self._find_experiment()
+            if experiment is None:
+                where = f"{without_secrets(self._uri)}: experiment '{self._experiment}'"
+                raise TrackingError(f"{where} is there, but is not found. Name another one with --experiment.")
             write_view(client, experiment, OVERVIEW)
             self._experiment_id = str(experiment.experiment_id)
         return self._experiment_id
@@ -259,7 +279,7 @@ class MlflowTracker:
 
     @contextlib.contextmanager
     def _asking(self, remedy: str | None = None, more: float = 0.0) -> Iterator[None]:
-        with explained(self._uri, self._recover if remedy is None else remedy):
+        with explained(self._uri, self._recover if remedy is None else remedy, self._recover):
             set_up_mlflow()
             with self._bounded(more):
                 yield

@@ -184,6 +184,8 @@ class Tracker:
             return
         code = child.end()
         gone = TrackingError(f"MLflow's process ended with exit code {code} before it had answered. {self._recover}")
+        if self._silence and time.monotonic() < self._silence[0]:  # of which it ended
+            gone = self._silence[1]
         while child.pending:
             child.pending.popleft().set_exception(gone)
 

@@ -3,9 +3,21 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from tfbench.errors import RecipeError
 from tfbench.records import events
 
 PACKAGE = Path(events.__file__).parents[1]
+
+
+def test_what_a_nested_record_does_not_know_is_said_with_what_it_knows() -> None:
+    state = {"seconds": 1.0, "gpus": {"a": {"clock": 1.0}}, "joules": {}, "jouls": {}}
+    with pytest.raises(RecipeError) as caught:
+        events.read_fields({"kind": "machine", "time": 1.0, "state": state})
+    gpu, outer = str(caught.value).splitlines()
+    assert outer == "machine.state.jouls: unknown key. Did you mean 'joules'? Known keys: seconds, gpus, joules."
+    assert gpu.startswith("machine.state.gpus.a.clock: unknown key. Did you mean 'clock_mhz'? Known keys: clock_mhz, ")
 
 
 def test_every_kind_that_is_written_is_known() -> None:

@@ -67,6 +67,22 @@ def test_a_server_that_is_silent_is_waited_for_with_a_word_and_not_again_at_once
     tracker.prepare()
 
 
+def test_all_that_a_silent_server_was_asked_fails_of_its_silence(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    children = SilentChildren(monkeypatch)
+    children.answer = (False, SilentServerError("did not answer"))
+    tracker = Tracker(URI, "tfbench", store)
+    answers = [tracker.begin("follow", RUN), tracker.begin("project", RUN)]
+    assert tracker.has_answered(answers[0], 20.0)
+    assert tracker._child
+
+    def end() -> None:
+        raise EOFError
+
+    monkeypatch.setattr(tracker._child.connection, "recv", end)
+    assert tracker.has_answered(answers[1])
+    assert isinstance(answers[1].exception(), SilentServerError)
+
+
 def test_the_view_of_a_sweep_does_not_wait_for_what_its_last_run_gave_up(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
