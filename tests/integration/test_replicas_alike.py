@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 8)
-tf.config.set_soft_device_placement(False)
+tf.config.set_logical_device_configuration = lambda *_: None  # which `resolve` would change
 import keras
 from tfbench.backends.tensorflow import placement, input_pipeline
 from tfbench.worker.compiled_model import build_compiled_model
@@ -37,26 +37,27 @@ OPTIMIZERS = {"sgd": SgdConfig(learning_rate=0.1), "momentum": SgdConfig(learnin
               "adam": AdamConfig(learning_rate=0.01)}
 BATCH, NUM_STEPS = 120, 3
 spec = DatasetSpec(input_shape=(6, 6, 1), input_dtype="float32", target_shape=(), num_classes=4,
-                   train_samples=BATCH * NUM_STEPS, validation_samples=BATCH + 1)
+                   train_samples=BATCH * NUM_STEPS - 40, validation_samples=BATCH + 1)  # the third batch wraps
 rng = np.random.default_rng(0)
 def split(count):
     return Split(inputs=rng.normal(size=(count, 6, 6, 1)).astype("float32"), targets=rng.integers(0, 4, count),
                  num_samples=count)
-splits = Splits(spec=spec, train=split(BATCH * NUM_STEPS), validation=split(BATCH + 1), source="test")
+splits = Splits(spec=spec, train=split(spec.train_samples), validation=split(BATCH + 1), source="test")
 MLP = ModelConfig(name="mlp", options={"hidden_units": (8,)})
 
+placed = {}
+
 def strategy_of(setup):
-    names = [f"/device:CPU:{index}" for index in (range(setup) if isinstance(setup, int) else [1])]
-    strategy = "mirrored" if isinstance(setup, int) else setup
-    built, _ = placement._build_strategy(DistributionConfig(strategy=strategy), names)
-    placement.feed_alike(built, names)
-    return built
+    strategy, indices = ("mirrored", range(setup)) if isinstance(setup, int) else (setup, [int(setup == "one_device")])
+    config = DistributionConfig(strategy=strategy, devices=tuple(f"cpu:{index}" for index in indices))
+    resolved = placement.resolve(config, TrainingConfig(global_batch_size=BATCH, epochs=1))
+    placed[setup] = [resolved.placement.devices, resolved.placement.feed]
+    return resolved.strategy
 
 def batches():
     return input_pipeline.build_training_dataset(splits, global_batch_size=BATCH, seed=0)
 
-def arrays(model):
-    variables = [*model.weights, *model.optimizer.variables]
+def arrays(variables):
     return [np.asarray(getattr(v.value, "values", (v.value,))[0].numpy()) for v in variables]
 """
 
@@ -70,19 +71,23 @@ def train(setup, optimizer, per_execution):
                               steps_per_execution=per_execution)
     with strategy.scope():
         model = build_compiled_model(MLP, training, spec)
+    before = arrays(model.weights)
     model.fit(batches(), steps_per_epoch=NUM_STEPS, epochs=1, shuffle=False, verbose=0)
     validation = input_pipeline.build_validation_dataset(splits, batch_size=BATCH)
     logits = keras.ops.convert_to_numpy(model(splits.validation.inputs))
     seen = float(np.mean(np.argmax(logits, -1) == splits.validation.targets))
     loss, accuracy = model.evaluate(validation, verbose=0)
-    return [*arrays(model), np.array([loss, accuracy, seen])]
+    after = [*arrays([*model.weights, *model.optimizer.variables]), np.array([loss, accuracy, seen])]
+    return {f"{when}/{index}": array for when, of in (("before", before), ("after", after))
+            for index, array in enumerate(of)}
 
 setups, kept = json.loads(sys.argv[1]), {}
 for optimizer, per_execution, counts in setups:
     for setup in ("default", *counts):
-        for index, array in enumerate(train(setup, optimizer, per_execution)):
-            kept[f"{optimizer}/{per_execution}/{setup}/{index}"] = array
+        for name, array in train(setup, optimizer, per_execution).items():
+            kept[f"{optimizer}/{per_execution}/{setup}/{name}"] = array
 np.savez(sys.argv[2], **kept)
+print("FACTS" + json.dumps(placed))
 """
 )
 
@@ -159,8 +164,8 @@ print("FACTS" + json.dumps(facts))
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("weights") / "weights.npz"
-    facts_of(TRAIN, json.dumps(SETUPS), str(path))
-    return dict(np.load(path))
+    placed = facts_of(TRAIN, json.dumps(SETUPS), str(path))
+    return {"placed": placed, **np.load(path)}
 
 
 @pytest.mark.parametrize(
@@ -170,13 +175,24 @@ def test_any_strategy_and_number_of_replicas_trains_and_validates_as_one_device_
     weights: dict[str, Any], optimizer: str, per_execution: int, setup: Any
 ) -> None:
     key = f"{optimizer}/{per_execution}"
-    single = [name for name in weights if name.startswith(f"{key}/default/")]
-    assert len(single) >= 7
-    for name in single:
-        other = name.replace(f"{key}/default/", f"{key}/{setup}/")
+    before = [name for name in weights if name.startswith(f"{key}/default/before/")]
+    assert len(before) == 4
+    for name in before:
+        np.testing.assert_array_equal(weights[name.replace("default", str(setup))], weights[name])
+        assert np.abs(weights[name.replace("before", "after")] - weights[name]).max() > 1e-4  # the steps moved it
+    after = [name for name in weights if name.startswith(f"{key}/default/after/")]
+    assert len(after) >= 7
+    for name in after:
+        other = name.replace("default", str(setup))
         np.testing.assert_allclose(weights[other], weights[name], rtol=1e-4, atol=2e-5)
     _, accuracy, seen = weights[other]  # of the validation, whose last batch is of one sample
     assert accuracy == pytest.approx(seen, abs=1e-6)
+
+
+def test_a_strategy_is_on_the_devices_asked_for_and_one_replica_is_fed_alike(weights: dict[str, Any]) -> None:
+    one = {"default": [["cpu:0"], "direct"], "one_device": [["cpu:1"], "direct"], "1": [["cpu:0"], "direct"]}
+    several = {str(num): [[f"cpu:{index}" for index in range(num)], "split"] for num in (2, 3, 4, 5, 8)}
+    assert weights["placed"] == one | several
 
 
 def test_each_of_two_replicas_carries_the_state_of_its_own_rows_which_an_evaluation_leaves() -> None:

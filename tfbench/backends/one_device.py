@@ -111,10 +111,11 @@ def choose_devices(
             f"{', '.join(absent) or 'gpu'}: not found. {title_of(training.backend)} sees: {there}. "
             "`tfbench devices` says why a GPU that is in the machine is not seen."
         )
-    if len(wanted) > 1 and not takes_all:
+    if len(wanted) > 1 and asked[0].index < 0 and not takes_all:
+        mirrored = "" if training.backend == "torch" else ", or use --strategy mirrored"
         raise DeviceError(
             f"devices: 'gpu' means every GPU, here {', '.join(map(str, wanted))}, and strategy {config.strategy} takes "
-            "one. Name it, for example gpu:0."
+            f"one. Name it, for example gpu:0{mirrored}."
         )
     return wanted
 

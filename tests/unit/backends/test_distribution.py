@@ -7,9 +7,11 @@ import tensorflow as tf
 
 from builders import build_placement
 from tfbench.backends.one_device import choose_devices
+from tfbench.backends.tensorflow import placement
 from tfbench.backends.tensorflow.device_watch import verify_placement
 from tfbench.backends.tensorflow.placement import ResolvedDistribution, feed_alike, require_possible, resolve
 from tfbench.errors import DeviceError, MeasurementError
+from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import Device, require_usable
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
@@ -83,7 +85,14 @@ CHOSEN: list[tuple[str, tuple[str, ...], int, str]] = [
     ("mirrored", TWO, 2, "cpu:0 cpu:1"),
     ("default", ("gpu:7",), 2, "gpu:7: not found. TensorFlow sees: cpu:0, gpu:0, gpu:1. `tfbench devices` says why"),
     ("mirrored", ("gpu",), 0, "gpu: not found. TensorFlow sees: cpu:0."),
-    ("default", ("gpu",), 2, "devices: 'gpu' means every GPU, here gpu:0, gpu:1, and strategy default takes one."),
+    (
+        "default",
+        ("gpu",),
+        2,
+        "devices: 'gpu' means every GPU, here gpu:0, gpu:1, and strategy default takes one. Name it, for example "
+        "gpu:0, or use --strategy mirrored.",
+    ),
+    ("multi_worker", ("gpu:0", "gpu:1"), 2, "gpu:0 gpu:1"),  # which `several_workers` rejects
 ]
 
 
@@ -98,6 +107,13 @@ def test_devices_are_chosen_among_those_that_are_seen(
         assert str(error).startswith(expected)
     else:
         assert " ".join(map(str, chosen)) == expected
+
+
+def test_a_processors_placement_names_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "list_gpus", lambda: ("H100",))
+    monkeypatch.setattr(placement, "_configure", lambda devices: {"cpu:0": "/device:CPU:0"})
+    monkeypatch.setattr(placement, "feed_alike", lambda *_: "direct")
+    assert resolve(config("default", "cpu:0"), training()).placement.hardware == (cpu_model(),)
 
 
 def test_a_worker_must_know_which_it_is() -> None:

@@ -84,7 +84,7 @@ def resolve(
         global_batch_size=training.global_batch_size,
         per_replica_batch_size=training.global_batch_size // num_replicas,
         cross_device_ops=cross_device_ops,
-        hardware=list_gpus() or (cpu_model(),) * len(devices),
+        hardware=list_gpus() if devices[0].kind == "gpu" else (cpu_model(),) * len(devices),
         notes=tuple(notes),
         feed="resident" if training.data_on_device else feed,
     )
