@@ -130,6 +130,19 @@ def _shown_cause(error: Exception) -> Exception | None:
     return error if without_secrets(text) == text else None
 
 
+def get_run(client: "MlflowClient", mlflow_id: str, run_id: str) -> "Run | None":
+    """Returns a run by MLflow's id for it, if it is that run: a database made anew may give an old id to another."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        run = client.get_run(mlflow_id)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        return None
+    return run if run.data.tags.get(RUN_TAG) == run_id else None
+
+
 def search_run(client: "MlflowClient", experiment_id: str, run_id: str) -> "Run | None":
     """Finds a run by its tag; of several, which calls made whose answers came too late, the fullest.
 

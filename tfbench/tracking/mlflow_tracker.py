@@ -30,6 +30,7 @@ from tfbench.tracking.mlflow_calls import (
     end_of,
     explained,
     find_patience,
+    get_run,
     log_whole,
     make_database,
     metrics_at,
@@ -224,19 +225,9 @@ class MlflowTracker:
 
     def _find_noted(self, run_id: str) -> "Run | None":
         """Finds a run by its noted id, whatever its experiment is called by now."""
-        from mlflow.exceptions import MlflowException
-
         state = self._store.read_state(run_id)
         if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
-            try:
-                run = self._connected().get_run(state.run.run_id)
-            except MlflowException as error:
-                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                    raise
-            else:
-                # A database that was made anew may give an old id to another run.
-                if run.data.tags.get(RUN_TAG) == run_id:
-                    return run
+            return get_run(self._connected(), state.run.run_id, run_id)
         return None
 
     def _find_or_create(self, result: RunResult) -> "Run":
