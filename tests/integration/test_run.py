@@ -133,7 +133,7 @@ def test_spans_leave_no_step_out(runs: dict[str, Done]) -> None:
         ("mirrored", {"devices": ["cpu:0", "cpu:1"], "num_replicas": 2, "per_replica_batch_size": 64}, "same cores"),
         ("mirrored", {"num_parameters": 79_510, "global_batch_size": 128}, "Synthetic data"),
         ("three_at_a_time", {"num_replicas": 2}, "9 steps"),  # three executions, for an epoch of 8 steps
-        ("second_cpu", {"strategy": "one_device", "devices": ["cpu:1"]}, 'clock = "step"'),
+        ("second_cpu", {"strategy": "one_device", "devices": ["cpu:1"]}, "Synthetic data"),
         ("diverging", {"status": "FINISHED"}, "Loss was not finite"),
     ],
 )
