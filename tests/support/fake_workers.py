@@ -6,6 +6,7 @@ As a program it stands in for `python -m tfbench.worker`, without tfbench and wh
 import json
 import os
 import select
+import signal
 import sys
 import time
 from pathlib import Path
@@ -50,6 +51,9 @@ def main() -> None:
             write("failed", error={"type": "ValueError", "message": "the loss is nowhere", "traceback": ""})
             sys.exit(1)
         write("finished")
+        if fate == "crash":
+            sys.stderr.write("I0000 00:00:1 2 port.cc:153] chatter\nlast words\n")
+            os.kill(os.getpid(), signal.SIGSEGV)
 
 
 def _follow_parent(seconds: float) -> None:

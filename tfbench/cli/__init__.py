@@ -97,10 +97,13 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _notices_shown() -> Iterator[None]:
-    """Shows on stderr, each in a line, what a command's own code, or a library, warns of."""
+    """Shows on stderr, each once and in a line, what a command's own code, or a library, warns of."""
+    shown = set[str]()
 
     def show(message: Warning | str, *where: Any, **also: Any) -> None:
-        click.echo(f"Warning: {message}", err=True)
+        if str(message) not in shown:
+            shown.add(str(message))
+            click.echo(f"Warning: {message}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", Notice)

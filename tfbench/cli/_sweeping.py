@@ -41,10 +41,13 @@ def make_plan(
         step: What the values of a range are multiples of; None: of batch sizes the replicas.
         planning: As of `plan_sweep`.
     """
+    from tfbench.machine.devices import count_gpus
     from tfbench.sweeps.arguments import parse_setup
     from tfbench.sweeps.plan import plan_sweep, read_variations
 
     named = [parse_setup(text) for text in setups]
+    if any(not setup.devices for setup in named):
+        count_gpus(request.recipe.training.backend)  # which warns of one that is not used, before all else is said
     varied, multiple = read_variations(variations, request, named, refines=refine > 0, step=step)
     return plan_sweep(request, named, varied, refine=refine, step=multiple, **planning, **measuring.plan_limits)
 

@@ -189,14 +189,14 @@ def explain_missing_gpu(facts: GpuFacts, framework: Framework, known: Sequence[G
     )
 
 
-def with_unused_gpu(placement: Placement, recipe: Recipe, gpu_facts: GpuFacts, environment: Environment) -> Placement:
-    """Adds why the run is on the processor although there is a GPU, unless it was asked to be."""
+def find_unused_gpu(placement: Placement, recipe: Recipe, gpu_facts: GpuFacts, environment: Environment) -> str:
+    """Says why the run is on the processor although there is a GPU; "" if it was asked to be, or there is none."""
     if recipe.distribution.devices or not placement.devices[0].startswith("cpu"):
-        return placement
+        return ""
     name = recipe.training.backend
     version, cuda = getattr(environment, name) or "", getattr(environment, f"{name}_cuda")
     why = explain_missing_gpu(gpu_facts, Framework(name=name, version=version, cuda=cuda), environment.gpus)
-    return dataclasses.replace(placement, unused_gpu=why or "")
+    return why or ""
 
 
 def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:

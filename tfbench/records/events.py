@@ -33,6 +33,7 @@ Span = tuple[NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber]  # 
 KINDS: dict[str, dict[str, Any]] = {
     "request": {"request": dict[str, Any]},  # the first record, which `journal.read_request` reads
     "stage": {"name": str},  # something else is done from now on
+    "placed": {"placement": Placement},  # the framework has started, and devices were chosen
     "ready": {  # to train
         "placement": Placement,
         "settings": EffectiveSettings,
@@ -47,7 +48,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "epoch": {"epoch": EpochRecord},  # is over, validation included
     "trained": {"usage": Usage},
     "profile_round": {"round": ProfileRound},
-    "finished": {},  # all that the measuring process was asked for
+    "finished": {},  # the run is measured; only a check that may crash comes after it
     "failed": {"error": WorkerError},
     "exit": {"status": Status, "reason": str, "worker_seconds": float | None},  # as the tracking process says
     "replica_check": {"replica_check": ReplicaCheck},

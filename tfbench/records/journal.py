@@ -149,7 +149,8 @@ class Replay:
                     for epoch, first, last, seconds in told["spans"]
                 ]
             case "stage":
-                self._values["stage"] = told["name"]
+                if self._values.get("stage") != "finished":  # else it is of a check after the run
+                    self._values["stage"] = told["name"]
             case "ready":
                 self._values |= {"stage": "training", **fields}
             case "started":

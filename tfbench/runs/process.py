@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -28,6 +29,8 @@ from tfbench.schema import to_plain
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
 _STDERR_LINES = 12  # of a crashed worker, to be shown
 _STDERR_BYTES = 2**16
+# What TensorFlow and XLA log in every run, of any level but the fatal one.
+_CHATTER = re.compile(r"WARNING: All log messages before|WARNING:tensorflow:|[\d: .-]*[IWE]\d* [\d:. ]*\S+\.cc:\d+\]")
 FIRST_SECONDS = 1.0  # between looks, at the beginning
 LONGEST_SECONDS = 30.0  # within which no counter of a processor comes to its end twice
 _SHARE = 1 / 600  # of the time so far: a run of a day is looked at 5,000 times
@@ -152,7 +155,8 @@ class Worker:
         """Returns the last lines that the process, or the libraries in it, complained with."""
         size = os.fstat(self._stderr.fileno()).st_size
         text = os.pread(self._stderr.fileno(), _STDERR_BYTES, max(0, size - _STDERR_BYTES)).decode(errors="replace")
-        return "\n".join(text.strip().splitlines()[-_STDERR_LINES:])
+        lines = [line for line in text.strip().splitlines() if not _CHATTER.match(line)]
+        return "\n".join(lines[-_STDERR_LINES:])
 
     def _start(
         self, request: RunRequest, journal_path: Path, folder: Path, own: Mapping[str, str]

@@ -21,7 +21,7 @@ from tfbench.runs.launch import prepare, start
 from tfbench.runs.process import STOP_SECONDS, Worker
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits
-from tfbench.runs.run_status import INTERRUPTED, StopSignals, describe_exit
+from tfbench.runs.run_status import INTERRUPTED, StopSignals, describe_exit, describe_return
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import held
 from tfbench.store.store import Store, TrackingState
@@ -150,8 +150,9 @@ class _Run:
         """Records how the run ended, and brings the store up to date with all of it; the tracker as `_await` says."""
         result = self._replay.result()
         stopped_by = f"{INTERRUPTED} {self._stop.received.name}" if self._stop.received else self._exceeded
+        returncode = self._worker.returncode or 0
         end = (None if stopped_by else self._worker.fault) or describe_exit(
-            result, self._worker.returncode or 0, stopped_by=stopped_by, stderr_tail=self._worker.stderr_tail()
+            result, returncode, stopped_by=stopped_by, stderr_tail=self._worker.stderr_tail()
         )
         record = {"status": end.status, "reason": end.reason, "worker_seconds": self._worker.seconds}
         self._replay.apply({"kind": "exit", "time": time.time(), **record})
@@ -159,6 +160,11 @@ class _Run:
         try:
             with contextlib.suppress(DiskFullError):  # written all the same
                 journal.append("exit", **record)
+                if end.status == "FINISHED" and returncode < 0 and not stopped_by:  # in the check that comes last
+                    lost = describe_return(returncode, self._worker.stderr_tail(), "the measuring process").reason
+                    note = {"text": f"the last check is missing: {lost}"}
+                    self._replay.apply({"kind": "note", "time": time.time(), **note})
+                    journal.append("note", **note)
             journal.sync()
             journal.close()
             for added in self._worker.read():  # a line that the worker was at when it was killed, and the end
@@ -224,9 +230,10 @@ class _Run:
                     return _rejection(fields["error"])
                 case "stage":
                     self._observer.stage(fields["name"])
-                case "ready" if self._stop.received is None:  # else it was asked to end before
+                case "placed":
                     for text in find_early_warnings(self._replay.result()):
                         self._observer.warning(text)
+                case "ready" if self._stop.received is None:  # else it was asked to end before
                     self._observer.ready(self._replay.result())
                     self._wait_for_tracker()
                     self._worker.begin()

@@ -66,12 +66,15 @@ def run_benchmark(
         with breakdown.entry("checks"):
             if recipe.measurement.checks and prepared.is_first:
                 check_limits(prepared, steps_per_second)
+            prepared.note_shared_machine()
+        journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
+        journal.append("finished")
+        # Only now: TensorFlow can crash in a trace of several workers, which then costs the check and not the run.
+        with breakdown.entry("checks"):
             if recipe.measurement.checks and backend.tells_exchange(resolved.placement):
                 check_exchange(prepared, steps_per_second)
-            prepared.note_shared_machine()
             backend.leave()
     journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
-    journal.append("finished")
 
 
 def _check_devices(prepared: Prepared) -> None:

@@ -12,6 +12,7 @@ from tfbench.records.journal import plain_fields
 from tfbench.records.machine import InputCheck
 from tfbench.records.placement import ExchangeCheck, StepParts
 from tfbench.records.run import ModelSummary
+from tfbench.wording import shorten
 from tfbench.worker.prepared import Prepared
 
 _INPUT_SECONDS = 0.5  # of drawing from the input pipeline alone, at least: a rate that it can keep up
@@ -99,6 +100,13 @@ def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
         prepared: Its model is trained, over several devices.
         steps_per_second: Of the training; None: not known, and nothing is done.
     """
+    try:
+        _time_exchange(prepared, steps_per_second)
+    except Exception as error:  # of another worker that is gone, which no worker can go on without
+        _note_untimed(prepared, error)
+
+
+def _time_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     backend, model, journal = backends.current(), prepared.model, prepared.journal
     # All workers must do as many: as many as the first one would.
     ((asked, *_), *_) = backend.gather_figures([_EXCHANGE_SECONDS * (steps_per_second or 0.0)])
@@ -119,8 +127,10 @@ def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
         waits.clear()
         exchange = backend.trace_exchange(lambda: seconds.append(_fit(model, batches, num_steps)))
     except Exception as error:
-        journal.append("note", text=f"what devices exchange was not timed: {type(error).__name__}: {error}")
-        exchange = None
+        if backend.explain_loss(error):
+            raise
+        _note_untimed(prepared, error)
+        exchange = None  # as the others are told, who wait for it
     figures = [seconds[-1] / num_steps, (exchange or 0.0) / num_steps, sum(waits) / num_steps]
     rows = backend.gather_figures([*figures, float(exchange is not None)])
     if not all(is_told for *_, is_told in rows):  # by every worker
@@ -131,6 +141,11 @@ def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     ]
     check = ExchangeCheck(num_steps=num_steps, workers=tuple(parts))
     journal.append("exchange_check", **plain_fields(exchange_check=check))
+
+
+def _note_untimed(prepared: Prepared, error: Exception) -> None:
+    reason = backends.current().explain_loss(error) or f"{type(error).__name__}: {error}"
+    prepared.journal.append("note", text=f"what devices exchange was not timed: {shorten(reason, 400)}")
 
 
 def _timed(batches: Iterator[Any], waits: list[float]) -> Generator[Any, None, None]:

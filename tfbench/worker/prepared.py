@@ -15,7 +15,7 @@ from tfbench import __version__, backends
 from tfbench.backends.one_device import Placed
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
 from tfbench.errors import DeviceError, Notice, RecipeError, WorkersError
-from tfbench.machine.devices import read_system, with_unused_gpu
+from tfbench.machine.devices import find_unused_gpu, read_system
 from tfbench.machine.environment import find_framework_variables, find_version
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
 from tfbench.recipe import conflicts, tables
@@ -129,6 +129,9 @@ def prepare(
     if request.worker_rank:
         journal.append("stage", name=JOINING)
     resolved = backend.resolve(recipe.distribution, training, request.worker_rank)
+    environment = backend.collect_environment()
+    unused_gpu = find_unused_gpu(resolved.placement, recipe, gpu_facts, environment)
+    journal.append("placed", **plain_fields(placement=dataclasses.replace(resolved.placement, unused_gpu=unused_gpu)))
     num_machines = require_alike(request) if request.worker_rank else 1
     if request.profile and resolved.placement.num_devices > 1:
         raise DeviceError(
@@ -180,14 +183,11 @@ def prepare(
         memory_before_model=memory_before_model,
         gpu_addresses=settings.gpu_addresses,
     )
-    environment = backend.collect_environment()
     journal.append(
         "ready",
         steps_per_epoch=prepared.steps_per_epoch,
         **plain_fields(
-            placement=dataclasses.replace(
-                with_unused_gpu(resolved.placement, recipe, gpu_facts, environment), num_machines=num_machines
-            ),
+            placement=dataclasses.replace(resolved.placement, unused_gpu=unused_gpu, num_machines=num_machines),
             settings=settings,
             environment=environment,
             dataset=data.summarize_data(recipe.dataset, splits),

@@ -11,7 +11,7 @@ import pytest
 from builders import build_environment, build_placement, build_recipe
 from tfbench.errors import DeviceError, Notice
 from tfbench.machine import devices
-from tfbench.machine.devices import Framework, GpuFacts, explain_missing_gpu, list_gpus, read_system, with_unused_gpu
+from tfbench.machine.devices import Framework, GpuFacts, explain_missing_gpu, find_unused_gpu, list_gpus, read_system
 from tfbench.records.machine import Gpu
 from tfbench.schema import to_plain
 
@@ -168,7 +168,5 @@ def test_a_run_on_the_processor_that_was_not_asked_for_says_why(
 ) -> None:
     recipe = build_recipe(distribution={"devices": named}, training={"backend": "jax"})
     placement = build_placement(devices=(used,))
-    found = with_unused_gpu(
-        placement, recipe, GpuFacts(device_nodes=("/dev/nvidia0",)), build_environment(jax="1.0", gpus=())
-    )
-    assert ("NVIDIA's driver is not loaded" in found.unused_gpu) == is_told
+    facts, environment = GpuFacts(device_nodes=("/dev/nvidia0",)), build_environment(jax="1.0", gpus=())
+    assert ("NVIDIA's driver is not loaded" in find_unused_gpu(placement, recipe, facts, environment)) == is_told

@@ -252,6 +252,21 @@ def test_no_thread_draws_beside_the_measurement() -> None:
     shown.close()
 
 
+def test_what_is_to_be_known_of_devices_is_the_first_line() -> None:
+    file = io.StringIO()
+    shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=80))
+    shown.stage("starting TensorFlow")
+    shown.warning("a GPU is not used")
+    shown.stage("loading data")
+    shown.stage("building the model")
+    assert file.getvalue().splitlines() == [
+        "warning: a GPU is not used",
+        "starting TensorFlow",
+        "loading data",
+        "building the model",
+    ]
+
+
 def test_a_run_that_never_got_ready_shows_why() -> None:
     result = RunResult(
         request=build_request(),

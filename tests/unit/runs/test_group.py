@@ -16,6 +16,7 @@ from fake_workers import read_journal, wait_for
 from groups import RUN, Fates, ask, measure, start_fakes
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe.sections import DistributionConfig
+from tfbench.records.journal import read_run
 from tfbench.records.machine import Gpu
 from tfbench.records.placement import WorkerRank
 from tfbench.records.run_folder import worker_journal_path
@@ -87,6 +88,21 @@ def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing
     pids = meanwhile(store, 1, lambda pid: os.kill(pid, signal.SIGSTOP), kind)
     assert end_of(store) == ("KILLED", "worker 1 of 2 was stopped by a signal (SIGSTOP)")
     assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+@pytest.mark.parametrize(
+    ("fates_", "notes"),
+    [
+        ({"w0": "crash"}, ("the last check is missing: the measuring process crashed with SIGSEGV. last words",)),
+        ({"w1": "crash"}, ()),  # of which the first tells itself
+    ],
+)
+def test_a_crash_after_the_run_costs_the_last_check_alone(
+    store: Store, fates: Fates, fates_: dict[str, str], notes: tuple[str, ...]
+) -> None:
+    fates(**fates_)
+    assert end_of(store) == ("FINISHED", "")
+    assert read_run(store.journal_path(RUN)).notes == notes
 
 
 class Ended:

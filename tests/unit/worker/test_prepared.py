@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import build_request
+from builders import build_placement, build_request
 from profile_runs import build_profile_request
 from tfbench import backends
 from tfbench.backends.tensorflow.backend import BACKEND
@@ -39,7 +39,7 @@ def test_workers_with_other_versions_are_rejected(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_step_of_two_replicas_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    two = SimpleNamespace(placement=SimpleNamespace(num_devices=2, devices=("cpu:0", "cpu:1")))
+    two = SimpleNamespace(placement=build_placement(devices=("cpu:0", "cpu:1"), num_replicas=2))
     monkeypatch.setattr(BACKEND, "resolve", lambda *_: two)
     for name in ("import_keras", "set_process_wide"):
         monkeypatch.setattr(prepared, name, lambda *_, **__: None)

@@ -95,6 +95,7 @@ class RunConsole(Observer):
         self._num_epochs: int | None = None  # None: not known
         self._steps_per_epoch: int | None = None
         self._progress: tuple[Progress, TaskID] | None = None
+        self._first_stage: str | None = None  # "": it has been shown
         self._num_ended = 0
         self._last_row_at: float | None = None  # seconds; None: there is no table yet
         self._left_out: EpochRecord | None = None  # the last epoch, if it has no row
@@ -103,8 +104,11 @@ class RunConsole(Observer):
         """Says what is being done, for example "loading data"."""
         if self._is_live:
             self._draw_bar(0, None, details=text)
+        elif self._first_stage is None:
+            self._first_stage = text  # shown with the next: a warning about devices comes before it
         else:
-            self._print([text])
+            self._print(filter(None, [self._first_stage, text]))
+            self._first_stage = ""
 
     def ready(self, result: RunResult) -> None:
         """Says what is about to be measured, once devices, data and model are ready."""
