@@ -50,7 +50,7 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
     assert two.document["per_replica_batch_size"] == 6
     # TensorFlow's profiler crashes now and then in the trace of several workers.
     is_lost = any("crashed with SIG" in text or "was not timed" in text for text in two.document["warnings"])
-    assert two.document["summary"]["transfer_seconds_per_step"] > 0 or (NAME == "tensorflow" and is_lost)
+    assert two.document["summary"].get("transfer_seconds_per_step", 0.0) > 0 or (NAME == "tensorflow" and is_lost)
     if NAME == "jax":
         assert two.document["summary"]["collective_bytes_per_step"] >= 4 * two.document["num_trainable_parameters"]
     if NAME == "tensorflow":

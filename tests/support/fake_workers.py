@@ -51,6 +51,11 @@ def main() -> None:
             write("failed", error={"type": "ValueError", "message": "the loss is nowhere", "traceback": ""})
             sys.exit(1)
         write("finished")
+        if fate == "lose":
+            write("failed", error={"type": "ValueError", "message": "others are gone", "traceback": ""})
+            sys.exit(1)
+        if fate == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
         if fate == "crash":
             sys.stderr.write("I0000 00:00:1 2 port.cc:153] chatter\nlast words\n")
             os.kill(os.getpid(), signal.SIGSEGV)

@@ -118,7 +118,7 @@ def _choose_square(kernels: Kernels, devices: Sequence[str], dtype: str, size: i
     """Returns the product of two large square matrices, or of smaller ones where that takes too long."""
     small = _build_candidate(kernels, devices, (_SMALL_SIZE,) * 3, dtype, chain=1)
     small.run(1)  # the first call traces
-    if _time(small.run, 1) * (size / _SMALL_SIZE) ** 3 > _ROUND_SECONDS:
+    if min(_time(small.run, 1) for _ in range(_MIN_ROUNDS)) * (size / _SMALL_SIZE) ** 3 > _ROUND_SECONDS:
         return small
     return _build_candidate(kernels, devices, (size,) * 3, dtype)
 

@@ -41,13 +41,10 @@ def make_plan(
         step: What the values of a range are multiples of; None: of batch sizes the replicas.
         planning: As of `plan_sweep`.
     """
-    from tfbench.machine.devices import count_gpus
     from tfbench.sweeps.arguments import parse_setup
     from tfbench.sweeps.plan import plan_sweep, read_variations
 
     named = [parse_setup(text) for text in setups]
-    if any(not setup.devices for setup in named):
-        count_gpus(request.recipe.training.backend)  # which warns of one that is not used, before all else is said
     varied, multiple = read_variations(variations, request, named, refines=refine > 0, step=step)
     return plan_sweep(request, named, varied, refine=refine, step=multiple, **planning, **measuring.plan_limits)
 
@@ -71,11 +68,14 @@ def make_sweep(
     """
     from tfbench.report.run.series_console import SweepConsole
     from tfbench.sweeps import sweep
+    from tfbench.sweeps.plan import warn_of_unused_gpus
     from tfbench.sweeps.tasks import find_standing
 
     plan, _, results, before = planned
     store = measuring.store
     num_made = len(results if ray else find_standing(plan, results, store))
+    if not ray:
+        warn_of_unused_gpus(plan)
     show_plan(plan, num_made, measuring)
     if dry_run:
         return ExitCode.DONE

@@ -128,7 +128,8 @@ class Group:
         if failures and (self._has_failures or is_over):
             return min(failures, key=lambda failure: failure[0])[1]
         self._has_failures = bool(failures)  # judged at the next look: the cause may not have been read yet
-        faults = (fault for each in self._watched if each.end is None and (fault := each.find_fault()))
+        running = [each for each in self._watched if each.worker.returncode is None]
+        faults = (fault for each in running if (fault := each.find_fault()))
         reason = next(faults, "") or self._find_silence()
         return RunExit(status="KILLED", reason=reason) if reason else None
 
@@ -167,7 +168,7 @@ class _Watched:
                 self._joining_since = time.monotonic() if record["name"] == JOINING else None
             elif kind == "finished":
                 self.end = RunExit(status="FINISHED")
-            elif kind in ("failed", "rejected"):
+            elif kind in ("failed", "rejected") and self.end is None:
                 self.end = RunExit(status="FAILED", reason=f"{self.name}: {describe_recorded(record['error'])}")
                 self.blame = (1, record["time"])
         return records

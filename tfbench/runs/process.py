@@ -29,8 +29,10 @@ from tfbench.schema import to_plain
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
 _STDERR_LINES = 12  # of a crashed worker, to be shown
 _STDERR_BYTES = 2**16
-# What TensorFlow and XLA log in every run, of any level but the fatal one.
-_CHATTER = re.compile(r"WARNING: All log messages before|WARNING:tensorflow:|[\d: .-]*[IWE]\d* [\d:. ]*\S+\.cc:\d+\]")
+# What TensorFlow and XLA log in runs of which nothing is wrong.
+_CHATTER = re.compile(
+    r"WARNING: All log messages before|WARNING:tensorflow:|[\d: .-]*I\d* .*\.cc:|.* failed call to cuInit:"
+)
 FIRST_SECONDS = 1.0  # between looks, at the beginning
 LONGEST_SECONDS = 30.0  # within which no counter of a processor comes to its end twice
 _SHARE = 1 / 600  # of the time so far: a run of a day is looked at 5,000 times

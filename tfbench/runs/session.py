@@ -150,21 +150,20 @@ class _Run:
         """Records how the run ended, and brings the store up to date with all of it; the tracker as `_await` says."""
         result = self._replay.result()
         stopped_by = f"{INTERRUPTED} {self._stop.received.name}" if self._stop.received else self._exceeded
-        returncode = self._worker.returncode or 0
-        end = (None if stopped_by else self._worker.fault) or describe_exit(
-            result, returncode, stopped_by=stopped_by, stderr_tail=self._worker.stderr_tail()
-        )
+        returncode, tail, fault = self._worker.returncode or 0, self._worker.stderr_tail(), self._worker.fault
+        end = describe_exit(result, returncode, stopped_by=stopped_by, stderr_tail=tail)
+        if fault and not stopped_by and end.status != "FINISHED":
+            end = fault
         record = {"status": end.status, "reason": end.reason, "worker_seconds": self._worker.seconds}
         self._replay.apply({"kind": "exit", "time": time.time(), **record})
         problems = []
         try:
             with contextlib.suppress(DiskFullError):  # written all the same
                 journal.append("exit", **record)
-                if end.status == "FINISHED" and returncode < 0 and not stopped_by:  # in the check that comes last
-                    lost = describe_return(returncode, self._worker.stderr_tail(), "the measuring process").reason
-                    note = {"text": f"the last check is missing: {lost}"}
-                    self._replay.apply({"kind": "note", "time": time.time(), **note})
-                    journal.append("note", **note)
+                if end.status == "FINISHED" and (returncode or fault):
+                    ended = fault or describe_return(returncode, tail, "the measuring process")
+                    why = stopped_by or ended.reason
+                    journal.append("note", text=f"after the measurement, where a last check may be missing: {why}")
             journal.sync()
             journal.close()
             for added in self._worker.read():  # a line that the worker was at when it was killed, and the end

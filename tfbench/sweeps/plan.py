@@ -1,5 +1,6 @@
 """Plans sweeps, and checks every configuration before anything runs."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -207,6 +208,15 @@ def find_step(setups: Iterable[Setup], backend: BackendName) -> int:
             own = dict(setup.values).get(BACKEND_KEY, backend)
             counts.append(setup.num_devices if are_named else max(1, count_gpus(own)))
     return math.lcm(*counts)
+
+
+def warn_of_unused_gpus(plan: SweepPlan) -> None:
+    """Warns of a GPU of this machine that a backend does not see, where a setup names no devices."""
+    setting = list_settings(plan)[0]
+    unnamed = [resolve_recipe(plan, setting, setup) for setup in plan.setups if not setup.devices]
+    for own in dict.fromkeys(recipe.training.backend for recipe in unnamed if not recipe.distribution.devices):
+        with contextlib.suppress(DeviceError):  # of a backend that does not answer: its runs say so
+            count_gpus(own)
 
 
 def require_backends(plan: SweepPlan) -> None:

@@ -75,6 +75,7 @@ def run_benchmark(
                 check_exchange(prepared, steps_per_second)
             backend.leave()
     journal.append("breakdown", **plain_fields(breakdown=breakdown.record()))
+    journal.append("finished")
 
 
 def _check_devices(prepared: Prepared) -> None:

@@ -178,7 +178,7 @@ def test_a_gpu_that_no_setup_is_planned_for_is_told_of_first_and_on_stderr(
         return 0
 
     monkeypatch.setattr(plan, "count_gpus", count)
-    for options in ((), ("--format", "json")):
+    for options in ((), ("--format", "json"), ("--setup", "default", "--setup", "one_device")):
         done = tfbench("sweep", "--quick", "--dry-run", *options)
         assert done.exit_code == 0
         assert (done.stdout + done.stderr).count("not used") == 1

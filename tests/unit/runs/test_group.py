@@ -91,18 +91,25 @@ def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing
 
 
 @pytest.mark.parametrize(
-    ("fates_", "notes"),
+    ("fate", "why"),
     [
-        ({"w0": "crash"}, ("the last check is missing: the measuring process crashed with SIGSEGV. last words",)),
-        ({"w1": "crash"}, ()),  # of which the first tells itself
+        ({"w0": "crash"}, "the measuring process crashed with SIGSEGV. last words"),
+        ({"w1": "crash"}, ""),  # of which the first, which goes on, tells itself
+        ({"w0": "stop"}, "worker 0 of 2 was stopped by a signal (SIGSTOP)"),
+        ({"w1": "stop"}, "worker 1 of 2 was stopped by a signal (SIGSTOP)"),
+        ({"w0": "lose"}, "the measuring process ended with exit code 1."),
     ],
 )
-def test_a_crash_after_the_run_costs_the_last_check_alone(
-    store: Store, fates: Fates, fates_: dict[str, str], notes: tuple[str, ...]
+def test_what_goes_wrong_after_the_run_costs_the_last_check_alone(
+    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch, fate: dict[str, str], why: str
 ) -> None:
-    fates(**fates_)
-    assert end_of(store) == ("FINISHED", "")
-    assert read_run(store.journal_path(RUN)).notes == notes
+    monkeypatch.setattr(group, "STOPPED_SECONDS", 0.1)
+    monkeypatch.setattr(session, "STOP_SECONDS", 0.5)
+    fates(**fate)
+    result = measure(store).result
+    assert result.exit and (result.exit.status, result.exit.reason) == ("FINISHED", "")
+    notes = [f"after the measurement, where a last check may be missing: {why}"] if why else []
+    assert [*result.notes] == [*read_run(store.journal_path(RUN)).notes] == notes
 
 
 class Ended:

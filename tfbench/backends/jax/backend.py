@@ -1,6 +1,7 @@
 """JAX as a backend: its devices, its settings, and what it says of itself."""
 
 import collections
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -138,7 +139,8 @@ class Jax(Backend):
         import jax
 
         if jax.process_count() > 1:
-            jax.distributed.shutdown()
+            with contextlib.suppress(RuntimeError):  # where another worker was lost before
+                jax.distributed.shutdown()
 
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
         """Reads back where the parts of a model lie; see `mesh_distribution`."""
