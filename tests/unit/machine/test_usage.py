@@ -37,13 +37,14 @@ def test_measuring_processes_are_told_apart_by_their_run(monkeypatch: pytest.Mon
 
 def test_the_peak_of_memory_is_of_the_time_measured_only() -> None:
     before = np.ones(256 * 2**20, np.uint8)
+    held_before = usage.read_memory()
     del before
     meter = UsageMeter()
-    np.ones(2**20, np.uint8)
-    first = meter.finish().peak_memory_bytes
+    assert meter.finish().peak_memory_bytes < held_before
     within = np.ones(256 * 2**20, np.uint8)
+    held = usage.read_memory()
     del within
-    assert meter.finish().peak_memory_bytes - first > 200 * 2**20
+    assert meter.finish().peak_memory_bytes > held - 2**24  # the system's counter of the moment is not exact
 
 
 def test_the_share_of_others_is_what_is_busy_beyond_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
