@@ -168,7 +168,7 @@ class _Watched:
                 self._joining_since = time.monotonic() if record["name"] == JOINING else None
             elif kind == "finished":
                 self.end = RunExit(status="FINISHED")
-            elif kind in ("failed", "rejected") and self.end is None:
+            elif kind in ("failed", "rejected") and not (self.end and self.end.status == "FINISHED"):
                 self.end = RunExit(status="FAILED", reason=f"{self.name}: {describe_recorded(record['error'])}")
                 self.blame = (1, record["time"])
         return records

@@ -31,7 +31,8 @@ _STDERR_LINES = 12  # of a crashed worker, to be shown
 _STDERR_BYTES = 2**16
 # What TensorFlow and XLA log in runs of which nothing is wrong.
 _CHATTER = re.compile(
-    r"WARNING: All log messages before|WARNING:tensorflow:|[\d: .-]*I\d* .*\.cc:|.* failed call to cuInit:"
+    r"WARNING: All log messages before|WARNING:tensorflow:|[\d: .-]*I\d* .*\.cc:"
+    r"|.*\.cc:\d+\] (Unable to register cu|computation placer already|failed call to cuInit)"
 )
 FIRST_SECONDS = 1.0  # between looks, at the beginning
 LONGEST_SECONDS = 30.0  # within which no counter of a processor comes to its end twice

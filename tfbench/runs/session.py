@@ -27,6 +27,7 @@ from tfbench.store.liveness import held
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking.run_files import list_files
 from tfbench.tracking.tracker import Tracker
+from tfbench.wording import shorten
 
 STORE_SECONDS = 30.0  # after a request to stop, until the store's own database has the run
 SERVER_SECONDS = 8.0  # the same of a server
@@ -152,7 +153,8 @@ class _Run:
         stopped_by = f"{INTERRUPTED} {self._stop.received.name}" if self._stop.received else self._exceeded
         returncode, tail, fault = self._worker.returncode or 0, self._worker.stderr_tail(), self._worker.fault
         end = describe_exit(result, returncode, stopped_by=stopped_by, stderr_tail=tail)
-        if fault and not stopped_by and end.status != "FINISHED":
+        # One that failed had not finished, and what it says may hold for all.
+        if fault and not stopped_by and (end.status != "FINISHED" or fault.status == "FAILED"):
             end = fault
         record = {"status": end.status, "reason": end.reason, "worker_seconds": self._worker.seconds}
         self._replay.apply({"kind": "exit", "time": time.time(), **record})
@@ -162,7 +164,7 @@ class _Run:
                 journal.append("exit", **record)
                 if end.status == "FINISHED" and (returncode or fault):
                     ended = fault or describe_return(returncode, tail, "the measuring process")
-                    why = stopped_by or ended.reason
+                    why = shorten(stopped_by or ended.reason, 400)
                     journal.append("note", text=f"after the measurement, where a last check may be missing: {why}")
             journal.sync()
             journal.close()

@@ -102,6 +102,8 @@ def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     """
     try:
         _time_exchange(prepared, steps_per_second)
+    except OSError:  # of a full disk: the others must hear of it, and not wait
+        raise
     except Exception as error:  # of another worker that is gone, which no worker can go on without
         _note_untimed(prepared, error)
 
