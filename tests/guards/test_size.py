@@ -16,7 +16,7 @@ BUDGET = {
     "tfbench/backends": 2411,
     "tfbench/cli": 1788,
     "tfbench/datasets": 1153,
-    "tfbench/machine": 653,
+    "tfbench/machine": 652,
     "tfbench/models": 1318,
     "tfbench/recipe": 1117,
     "tfbench/records": 1199,

@@ -195,8 +195,7 @@ def find_unused_gpu(placement: Placement, recipe: Recipe, gpu_facts: GpuFacts, e
         return ""
     name = recipe.training.backend
     version, cuda = getattr(environment, name) or "", getattr(environment, f"{name}_cuda")
-    why = explain_missing_gpu(gpu_facts, Framework(name=name, version=version, cuda=cuda), environment.gpus)
-    return why or ""
+    return explain_missing_gpu(gpu_facts, Framework(name=name, version=version, cuda=cuda), environment.gpus) or ""
 
 
 def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:

@@ -48,7 +48,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "epoch": {"epoch": EpochRecord},  # is over, validation included
     "trained": {"usage": Usage},
     "profile_round": {"round": ProfileRound},
-    "finished": {},  # the run is measured; only a check that may crash comes after it
+    "finished": {},  # the run is measured; written again after the last check, which may crash
     "failed": {"error": WorkerError},
     "exit": {"status": Status, "reason": str, "worker_seconds": float | None},  # as the tracking process says
     "replica_check": {"replica_check": ReplicaCheck},

@@ -213,8 +213,8 @@ def find_step(setups: Iterable[Setup], backend: BackendName) -> int:
 def warn_of_unused_gpus(plan: SweepPlan) -> None:
     """Warns of a GPU of this machine that a backend does not see, where a setup names no devices."""
     setting = list_settings(plan)[0]
-    unnamed = [resolve_recipe(plan, setting, setup) for setup in plan.setups if not setup.devices]
-    for own in dict.fromkeys(recipe.training.backend for recipe in unnamed if not recipe.distribution.devices):
+    unnamed = [setup for setup in plan.setups if not setup.devices and not setup.machine]
+    for own in dict.fromkeys(resolve_recipe(plan, setting, setup).training.backend for setup in unnamed):
         with contextlib.suppress(DeviceError):  # of a backend that does not answer: its runs say so
             count_gpus(own)
 
