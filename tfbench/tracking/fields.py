@@ -37,12 +37,7 @@ _PARAMS = (
     "training.compiler",
 )
 _OF_PLACEMENT = ("strategy", "devices", "num_workers", "mesh")
-_NO_PARAMS = (
-    "training.global_batch_size",
-    *(f"distribution.{name}" for name in _OF_PLACEMENT),
-    "reference",
-    "sweep.",
-)
+_NO_PARAMS = ("training.global_batch_size", *(f"distribution.{name}" for name in _OF_PLACEMENT), "reference", "sweep.")
 _STRATEGIES = ("default", "one_device", "mirrored")
 _OTHER_COLORS = {"jax": 7, "torch": 8}
 
@@ -98,9 +93,8 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
         "tfbench.run_id": request.run_id,
         "tfbench.recipe": request.recipe.name,
         "tfbench.synthetic": _text(result.is_synthetic),
+        "tfbench.profile": request.profile.kind if request.profile else None,
     }
-    if request.profile:
-        values["tfbench.profile"] = request.profile.kind
     if request.recipe.cost.price_per_hour is not None:
         values |= {"tfbench.currency": request.recipe.cost.currency, "tfbench.instance": request.recipe.cost.instance}
     if result.placement:
@@ -117,11 +111,7 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
             "tfbench.cpu": environment.cpu_model,
             "tfbench.driver": environment.gpus[0].driver if environment.gpus else None,
             "tfbench.cuda": environment.tensorflow_cuda or environment.jax_cuda or environment.torch_cuda,
-            "tensorflow": environment.tensorflow,
-            "jax": environment.jax,
-            "torch": environment.torch,
-            "keras": environment.keras,
-            "python": environment.python,
+            **{name: getattr(environment, name) for name in ("tensorflow", "jax", "torch", "keras", "python")},
             "mlflow.source.git.commit": environment.git_commit,
         }
     if summary:

@@ -152,11 +152,8 @@ def line(metric: str, *, over: str | None = None, scale: str = "linear") -> Char
 
 def curve_chart(*metrics: str) -> Chart:
     """Returns a chart of a line with points a run and metric, over steps that are sizes; both axes are logarithmic."""
-    return line(metrics[0], scale="log") | {
-        "selectedMetricKeys": list(metrics),
-        "xAxisScaleType": "log",
-        "displayPoints": True,
-    }
+    points = {"selectedMetricKeys": list(metrics), "xAxisScaleType": "log", "displayPoints": True}
+    return line(metrics[0], scale="log") | points
 
 
 # Of all runs of an experiment.
