@@ -69,8 +69,9 @@ def is_installed(backend: BackendName) -> bool:
 
 
 def describe_lack(backend: BackendName) -> str:
-    """Says that a backend is not installed, and what installs it."""
-    return f"training.backend: {BACKEND_TITLES[backend]} is not installed. pip install {backend}."
+    """Says that a backend is not installed, what installs it, and which ones are there."""
+    others = "".join(f", or use --backend {name}" for name in BACKEND_TITLES if is_installed(name))
+    return f"training.backend: {BACKEND_TITLES[backend]} is not installed. pip install {backend}{others}."
 
 
 def describe_silence(framework: Framework) -> str:
@@ -107,8 +108,7 @@ def ask(backend: BackendName) -> Framework:
         found: Framework = build(Framework, json.loads(report.stdout.splitlines()[-1]), "device report")
         return dataclasses.replace(found, words=_last_words(report.stderr))
     except subprocess.TimeoutExpired:
-        problem = f"no answer within {_TIMEOUT_SECONDS} s; `nvidia-smi` shows whether a GPU hangs"
-        return Framework(name=backend, problem=problem)
+        return Framework(name=backend, problem=f"no answer in {_TIMEOUT_SECONDS} s; `nvidia-smi` shows if a GPU hangs")
     except (IndexError, ValueError):
         return Framework(name=backend, problem=(report.stderr.strip() or "no message").splitlines()[-1])
 

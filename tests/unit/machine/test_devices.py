@@ -154,7 +154,7 @@ def test_a_backend_is_asked_for_gpus_only_where_there_may_be_one(
     assert devices.count_gpus("jax", tmp_path) == 1
     with pytest.raises(DeviceError, match=r"^JAX could not be asked for its devices: no driver$"):
         devices.count_gpus("jax", tmp_path)
-    with pytest.raises(DeviceError, match=r"PyTorch is not installed\. pip install torch\.$"):
+    with pytest.raises(DeviceError, match=r"PyTorch is not installed\. pip install torch, or use --backend tensorflow"):
         devices.count_gpus("torch", tmp_path)
     with pytest.warns(Notice, match=r"an NVIDIA GPU is in this machine \(/dev/nvidia0\) and is not used"):
         assert devices.count_gpus(root=tmp_path) == 0
