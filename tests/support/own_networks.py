@@ -104,12 +104,6 @@ class OwnStep(keras.Model):
     def call(self, inputs: Any, training: bool = False) -> Any:
         return self.last(self.hidden(inputs))
 
-    def mean_loss(self, y: Any, predicted: Any) -> Any:
-        """Computes a loss by itself, which several replicas have to share."""
-        import tensorflow as tf
-
-        return ops.mean(ops.square(y - predicted)) / tf.distribute.get_strategy().num_replicas_in_sync
-
     def tell(self, loss: Any, y: Any, predicted: Any) -> dict[str, Any]:
         """Updates the metrics; those that it was compiled with are one of them, of which there are several results."""
         for metric in self.metrics:
@@ -127,7 +121,7 @@ class OwnStep(keras.Model):
             x, y = data
             with tf.GradientTape() as tape:
                 predicted = self(x, training=True)
-                loss = self.mean_loss(y, predicted)
+                loss = keras.losses.MeanSquaredError()(y, predicted)  # which divides it by the replicas
             self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
             return self.tell(ops.mean(ops.square(y - predicted)), y, predicted)
 

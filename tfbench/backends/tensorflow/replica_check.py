@@ -14,8 +14,8 @@ from tfbench.models.structure.foreign_model import has_own_step
 from tfbench.records.placement import Placement, ReplicaCheck
 
 _OWN_STEP = (
-    "the network's own train_step may not divide its loss by the replicas "
-    "(tf.distribute.get_strategy().num_replicas_in_sync), as self.compute_loss does"
+    "the network's own train_step may not divide its loss once by the replicas "
+    "(tf.distribute.get_strategy().num_replicas_in_sync), as self.compute_loss and Keras's loss objects do"
 )
 
 
