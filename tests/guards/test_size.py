@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 # Whoever makes a room smaller writes that down here: `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "tests": 21958,
+    "tests": 21894,
     "tfbench": 558,
     "tfbench/analysis": 2709,
     "tfbench/backends": 2411,

@@ -224,10 +224,7 @@ def read_database(store: Store) -> dict[str, list[tuple[str, set[int]]]]:
             "SELECT value, run_uuid, status FROM runs JOIN tags USING (run_uuid) WHERE key = 'tfbench.run_id'"
         ).fetchall()
         for run_id, mlflow_id, status in runs:
-            rows = connection.execute(
-                "SELECT step FROM metrics WHERE run_uuid = ? AND key = 'loss'",
-                [mlflow_id],
-            )
+            rows = connection.execute("SELECT step FROM metrics WHERE run_uuid = ? AND key = 'loss'", [mlflow_id])
             found.setdefault(run_id, []).append((status, {step for (step,) in rows}))
     return found
 

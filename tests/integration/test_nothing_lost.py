@@ -10,15 +10,7 @@ import psutil
 import pytest
 
 from holding import await_workers, hold_workers
-from runs import (
-    NO_CHECKS,
-    Command,
-    journal_of,
-    of_kind,
-    run,
-    tracked_runs,
-    wait_for_the_end_of,
-)
+from runs import NO_CHECKS, Command, journal_of, of_kind, run, tracked_runs, wait_for_the_end_of
 
 pytestmark = pytest.mark.slow
 

@@ -100,10 +100,7 @@ def test_what_cannot_go_on_is_rejected_with_the_reason(tmp_path: Path, uninterru
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     assert "--resume" not in done.stderr  # nothing is left to do
 
-    for options, reason in (
-        ((), "all of its 4 epochs are done"),
-        (("small.toml",), "leave RECIPE out"),
-    ):
+    for options, reason in (((), "all of its 4 epochs are done"), (("small.toml",), "leave RECIPE out")):
         rejected = run("run", "--resume", "@last", *options, cwd=tmp_path)
         assert (rejected.exit_code, reason in rejected.stderr) == (2, True)
     older, newest = sorted((tmp_path / "mlruns/journals").glob("*.files/checkpoints/*.npz"))

@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 settings.register_profile(
-    "few",
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
+    "few", max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 settings.register_profile("many", settings.get_profile("few"), max_examples=10_000, derandomize=False, print_blob=True)
 
@@ -107,9 +102,7 @@ texts = st.text(max_size=8) | st.sampled_from(NASTY) | st.text(string.ascii_lett
 dates = st.dates() | st.times() | st.datetimes() | st.datetimes(timezones=st.just(datetime.UTC))
 scalars = st.integers() | st.integers(-3, 3) | st.floats() | st.booleans() | texts | dates
 values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=6,
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=6
 )
 
 # Values as JSON spells them. As texts, since Python itself refuses to write some of them.

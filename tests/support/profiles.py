@@ -4,14 +4,7 @@ from typing import Any
 
 from builders import build_placement, build_recipe, build_request, build_result
 from tfbench.records.machine import PeakCheck
-from tfbench.records.profile import (
-    BandwidthCheck,
-    Profile,
-    ProfiledLayer,
-    ProfileRequest,
-    ProfileRound,
-    TracedCall,
-)
+from tfbench.records.profile import BandwidthCheck, Profile, ProfiledLayer, ProfileRequest, ProfileRound, TracedCall
 from tfbench.records.run import RunResult
 
 MS = 1e-3
@@ -59,11 +52,7 @@ def build_call(name: str, factor: float = 1.0, **parts: float) -> TracedCall:
     """Builds a traced call that takes twice as long as one without a trace; `parts` in ms without a trace."""
     scale = SLOWDOWN * factor * MS
     found = {part: scale * value for part, value in (PARTS[name] | parts).items()}
-    return TracedCall(
-        seconds=scale * CALLS[name],
-        parts=found,
-        active_seconds=sum(found.values()),
-    )
+    return TracedCall(seconds=scale * CALLS[name], parts=found, active_seconds=sum(found.values()))
 
 
 def build_partly_traced(rest: str, *, on_device: bool = False) -> ProfileRound:

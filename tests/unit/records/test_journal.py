@@ -9,25 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from builders import (
-    build_epoch,
-    build_recipe,
-    build_request,
-    build_span,
-    build_usage,
-)
+from builders import build_epoch, build_recipe, build_request, build_span, build_usage
 from journals import build_sized_result, write_journal
 from tfbench.errors import TrackingError
 from tfbench.records import journal as journal_module
-from tfbench.records.journal import (
-    DiskFullError,
-    Journal,
-    plain_fields,
-    read_records,
-    read_run,
-    replay,
-    request_fields,
-)
+from tfbench.records.journal import DiskFullError, Journal, plain_fields, read_records, read_run, replay, request_fields
 from tfbench.records.json_lines import Follower, Record
 from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
 from tfbench.records.run import RunExit, RunRequest, RunResult

@@ -20,10 +20,7 @@ class Trials(FakeRuns):
 
     def __init__(self, *fates: Fate, steps_per_epoch: int = 5000, num_replicas: int = 1) -> None:
         super().__init__(*fates)
-        self._known = {
-            "steps_per_epoch": steps_per_epoch,
-            "placement": build_placement(num_replicas=num_replicas),
-        }
+        self._known = {"steps_per_epoch": steps_per_epoch, "placement": build_placement(num_replicas=num_replicas)}
 
     def __call__(self, request: RunRequest, label: str = "", *rest: Any) -> Run:
         outcome = super().__call__(request, label, *rest)

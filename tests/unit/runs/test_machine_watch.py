@@ -25,8 +25,7 @@ TRAINED: Record = {"kind": "trained", "time": 3.0}
 def ready(**placement: Any) -> Record:
     """Returns the record that says where a run is placed: on the second GPU, from which the others are hidden."""
     result = build_result(
-        placement=build_placement(**{"devices": ("gpu:1",)} | placement),
-        settings=build_settings(gpu_addresses=(GPU,)),
+        placement=build_placement(**{"devices": ("gpu:1",)} | placement), settings=build_settings(gpu_addresses=(GPU,))
     )
     names = ("placement", "settings", "environment", "dataset", "model")
     fields = plain_fields(**{name: getattr(result, name) for name in names})

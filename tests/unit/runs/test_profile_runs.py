@@ -61,11 +61,7 @@ def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_
     write_files(result, summarize_run(result), journal, folder)
     assert (folder / "trace/plugins/profile/2026_01_01/bench.xplane.pb").read_bytes() == b"trace"
     assert json.loads((folder / "result.json").read_text())["step"]["bottleneck"]["name"] == "backward of pool"
-    assert {path.name for path in folder.iterdir()} == {
-        "journal.jsonl",
-        "result.json",
-        "trace",
-    }
+    assert {path.name for path in folder.iterdir()} == {"journal.jsonl", "result.json", "trace"}
 
 
 def test_profiles_are_no_runs_to_compare(store: Store) -> None:
@@ -113,11 +109,7 @@ def test_a_profile_that_is_named_as_a_training_is_called_what_it_is(
     [
         ({"data_on_device": True}, "step", "training.data_on_device: must be false for a profile"),
         ({"backend": "jax"}, "trace", "--trace: tfbench reads no trace of JAX. Leave --trace out, or"),
-        (
-            {"backend": "torch", "compiler": "inductor"},
-            "trace",
-            "--trace: PyTorch's trace does not show what",
-        ),
+        ({"backend": "torch", "compiler": "inductor"}, "trace", "--trace: PyTorch's trace does not show what"),
     ],
 )
 def test_a_profile_that_would_tell_nothing_is_rejected(training: dict[str, Any], kind: Any, reason: str) -> None:

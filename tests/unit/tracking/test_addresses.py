@@ -116,10 +116,7 @@ def test_a_traceback_has_no_password_of_mlflow_s_own_error() -> None:
 
 def test_an_answer_that_is_no_utf_8_or_no_json_is_an_error_of_the_server() -> None:
     for make in (lambda: b"\xe9".decode(), lambda: json.loads("<html>")):
-        with (
-            pytest.raises(TrackingError, match=r"MLflow at https://me:\*\*\*@"),
-            explained(SERVER, "Try again."),
-        ):
+        with pytest.raises(TrackingError, match=r"MLflow at https://me:\*\*\*@"), explained(SERVER, "Try again."):
             make()
 
 

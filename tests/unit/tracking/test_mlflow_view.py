@@ -129,10 +129,7 @@ def test_the_curves_of_a_sweep_come_first_with_its_runs_folded_below_them() -> N
     charts = [(chart["type"], chart.get("selectedMetricKeys")) for chart in state["compareRunCharts"][:3]]
     speed, *ratios = [f"by_batch_size/{name}" for name in CURVE_METRICS]
     assert charts == [("LINE", [speed]), ("LINE", ratios), ("BAR", None)]
-    assert [section["display"] for section in state["compareRunSections"]] == [
-        True,
-        False,
-    ]
+    assert [section["display"] for section in state["compareRunSections"]] == [True, False]
     assert (state["orderByKey"], state["orderByAsc"]) == ("attributes.start_time", True)
     assert read_state(sweep_view(BOTH))["orderByKey"] == "metrics.`samples_per_second`"
 
