@@ -84,7 +84,7 @@ def gives_probabilities(model: keras.Model) -> bool:
         ]
         outputs, _ = model.stateless_call(weights, other, inputs, training=False)
         values = ops.convert_to_numpy(ops.cast(outputs, "float32"))
-        if not np.all((values >= -0.01) & (values <= 1.01)):
+        if not np.all((values >= 0) & (values <= 1.01)):
             return False
         is_positive |= bool(np.any(values > 0))  # a last layer of zeros gives logits of 0
     return is_positive

@@ -77,6 +77,7 @@ ENDS: dict[str, tuple[bool, list[Any]]] = {
     "logits": (False, [lambda: keras.layers.Dense(2)]),
     "positive_logits": (False, [lambda: keras.layers.Dense(2, kernel_initializer="ones")]),
     "wrapped_logits": (False, [lambda: Wrapped(units=2)]),
+    "small_logits": (False, [lambda: keras.layers.Rescaling(1 / 255), lambda: keras.layers.Dense(2)]),
     "zero_logits": (False, [lambda: keras.layers.Dense(2, kernel_initializer="zeros")]),
     "tokens": (False, [lambda: keras.layers.Embedding(5, 4), keras.layers.Flatten, lambda: keras.layers.Dense(2)]),
 }
