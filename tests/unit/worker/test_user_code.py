@@ -12,7 +12,7 @@ from tfbench import backends
 from tfbench.datasets.sources.splits import Splits
 from tfbench.errors import DatasetError, Notice, RecipeError
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.recipe.sections import DatasetConfig, ModelConfig
+from tfbench.recipe.sections import DatasetConfig, ModelConfig, TrainingConfig
 from tfbench.records.journal import files_folder
 from tfbench.records.run import RunResult
 from tfbench.runs.requests import resumed_request
@@ -258,6 +258,18 @@ def test_what_is_returned_must_be_a_model_for_this_data(code: str, message: str)
         keras.config.set_dtype_policy("float32")
     assert found.startswith("model.name: nets:build_model: ")
     assert message in found
+
+
+@pytest.mark.filterwarnings("ignore::tfbench.errors.Notice")
+@pytest.mark.parametrize(
+    ("labels", "shape"), [("y.astype('float32')", (2,)), ("np.eye(2)[y]", (2,)), ("np.eye(2)[y]", (1,))]
+)
+def test_labels_that_are_no_integers_are_explained(labels: str, shape: tuple[int]) -> None:
+    spec = load(f"x, y = np.zeros((6, 4)), np.arange(6) % 2\n{returning(f'((x, {labels}), (x, {labels}))')}").spec
+    Path("nets.py").write_text(NET.replace("spec.num_classes", str(shape[0])), encoding="utf-8")
+    own, training = ModelConfig(name="nets:build_model"), TrainingConfig(global_batch_size=2, epochs=1)
+    found = rejection(compiled_model.build_compiled_model, own, training, spec, allows_code=True)
+    assert found.endswith("make them integers: y.argmax(axis=1) of one-hot ones, y.astype('int64').")
 
 
 def test_arrays_become_splits_with_what_can_be_seen_from_them() -> None:

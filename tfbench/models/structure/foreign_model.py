@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbench.errors import RecipeError
+from tfbench.recipe.conflicts import LABELS_HINT
 from tfbench.recipe.dataset_spec import DatasetSpec
 
 if TYPE_CHECKING:
@@ -59,10 +60,11 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
     fits_input = _accepts(inputs[0].shape, spec.input_shape) or _accepts((*inputs[0].shape, 1), spec.input_shape)
     if not fits_input or not _accepts(outputs[0].shape, wanted):
         per_class = f", a logit for each of {spec.num_classes} classes" if spec.num_classes else ""
+        hint = "" if spec.num_classes else f" {LABELS_HINT}"
         raise RecipeError(
             f"{where}: must take samples of shape {spec.input_shape} and give {wanted}{per_class}, as the data wants "
             f"it, or come compiled with a loss of its own. Received: {inputs[0].shape} to {outputs[0].shape}, batch "
-            "size first."
+            f"size first.{hint}"
         )
     _require_batch_size(model, spec, where)
     if isinstance(model, keras.Sequential) or {type(model.input), type(model.output)} == {keras.KerasTensor}:
