@@ -73,7 +73,9 @@ def find_recipe(name: str) -> Path:
     shipped = shipped_folder() / f"{name}.toml"
     if shipped.is_file() and not is_path:
         return shipped
-    problem = f"{name}: no such file." if is_path else f"unknown recipe '{name}'."
+    problem = (
+        f"{name}: {'is not a file' if path.exists() else 'no such file'}." if is_path else f"unknown recipe '{name}'."
+    )
     typed = {file.stem: key for key, file in list_recipes().items()}
     raise UnknownNameError(
         f"{problem}{did_you_mean(path.stem, typed, typed=typed)} `tfbench list` shows the recipes; a "

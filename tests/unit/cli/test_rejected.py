@@ -46,6 +46,7 @@ REJECTED = {
     "show": "Missing argument 'RECIPE'.",
     "show mnist_mpl": "unknown recipe 'mnist_mpl'. Did you mean 'mnist_mlp'?",
     "show nowhere/x.toml": "nowhere/x.toml: no such file.",
+    "show /dev/null": "/dev/null: is not a file.",
     "show mnist_mlp --toml --format json": "--toml and --format json exclude each other",
     "runs --store there.toml": "store there.toml: is a file, and a store is a folder.",
     "runs 0000 --status failed": "RUN names one: leave --status out.",
