@@ -68,10 +68,7 @@ def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportCo
         "comparison": comparison,
         "verdict": find_verdict(comparison),
         "plan": build_plan(),
-        "plots": (
-            build_plot(name="samples_per_second.png", title="speed"),
-            build_plot(name="breakdown.png", title="time"),
-        ),
+        "plots": (build_plot(title="speed"),),
         "environment": build_environment(),
         "differing": {"keras": {"3.12.0": 3, "3.13.0": 1}},
         "commands": ("tfbench sweep test.toml --repeats 2",),
@@ -93,7 +90,7 @@ def test_the_page_stands_alone() -> None:
 def test_it_has_one_heading_and_every_picture_a_text() -> None:
     page = Page(render_report(contents_of()))
     assert page.texts["h1"] == ["Test"]
-    assert [str(image["aria-label"]).partition(".")[0] for image in page.of("svg")] == ["speed", "time"]
+    assert [str(image["aria-label"]).partition(".")[0] for image in page.of("svg")] == ["speed"]
     assert page.texts["h2"] == [
         "Verdict",
         "What was measured",
@@ -154,6 +151,14 @@ def test_what_there_is_nothing_of_is_left_out_or_said() -> None:
     assert page.texts["title"] == ["Test: comparison of runs, tfbench report"]
     assert "All runs were made in the same environment." in page.texts["li"]
     assert "Nothing is compared: there is one setup, or none with a speed." in page.texts["li"]
+
+
+def test_the_time_of_a_process_is_the_median_of_the_runs_of_a_setup() -> None:
+    times = [{"startup": 3.0, "steady": steady, "wall": steady + 3} for steady in (1.0, 5.0, 6.0)]
+    figures = [{f"breakdown/{name}_seconds": seconds for name, seconds in one.items()} for one in times]
+    runs = [build_brief(run_id=str(n), metrics={"samples_per_second": 1.0} | own) for n, own in enumerate(figures)]
+    cells = Page(render_report(contents_of(compare(runs)))).texts["td"]
+    assert cells[cells.index("startup") :][:6] == ["startup", "3 s", "steady", "5 s", "wall", "8 s"]
 
 
 def test_warnings_stand_once_with_the_number_of_runs_that_have_them() -> None:

@@ -14,7 +14,7 @@ from builders import build_epoch, build_recipe, build_request, build_result, bui
 from plots import SLOW, build_plot
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import DatasetSummary, RunResult
-from tfbench.report.figures import SETUP_COLORS, bars, lines, png, svg, write_plots
+from tfbench.report.figures import SETUP_COLORS, lines, png, svg, write_plots
 from tfbench.report.plot import Plot, Point, Series, keep_ends
 from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time, run_plots
 
@@ -108,18 +108,6 @@ def test_of_many_panels_the_ends_are_kept_and_a_note_says_so() -> None:
     assert [axes.get_title() for axes in figure.axes] == [f"panel {number}" for number in (0, 2, 3, 5, 6, 8)]
     assert figure.get_suptitle().endswith("6 of 9 are shown, the table has all.")
     assert keep_ends([1, 2, 3], 5) == [1, 2, 3]
-
-
-def test_parts_of_bars_lie_behind_each_other_and_are_told_apart_by_hatches() -> None:
-    series = (Series("a", (Point(0, 3.0), Point(1, 1.0))), Series("b", (Point(1, 2.0),)), Series("none", ()))
-    plot = build_plot(*series, kind="bars", bars=(("one", "3 s"), ("two", "")))
-    (axes,) = bars(plot).axes
-    found = [(bar.get_x(), bar.get_width(), bar.get_y() + 0.35) for bar in axes.patches]
-    assert found == [(0.0, 3.0, 0.0), (0.0, 1.0, 1.0), (1.0, 2.0, 1.0)]
-    assert len({bar.get_hatch() for bar in axes.patches}) == 2
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "two"]
-    assert [text.get_text() for text in axes.texts] == ["3 s", ""]
-    assert plot.alt == "What. batch: one: 3 s; two."
 
 
 def test_a_text_of_the_users_is_drawn_as_it_is_and_never_read_as_mathematics(monkeypatch: pytest.MonkeyPatch) -> None:
