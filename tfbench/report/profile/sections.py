@@ -1,4 +1,4 @@
-"""Where a step's time goes, as sections: phases, layers with what limits them, an epoch, published times."""
+"""Where a step's time goes, as sections: phases, layers with what limits them, an epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -7,21 +7,18 @@ from tfbench.analysis.profile.step_profile import DIRECTIONS, HOST_OVERHEAD, LOS
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.records.profile import PHASES, Profile, ProfiledOperation
 from tfbench.records.run import RunResult
-from tfbench.report.comparison.references import name_reference
 from tfbench.report.formats import format_si, format_time
 from tfbench.report.table import Column, Section, Table, facts
-from tfbench.schema import to_plain
 from tfbench.wording import count, cut
 
 NUM_LAYERS = 4  # on a screen; the longest
 _NAME = 24  # characters of a layer's name, for a table of 80
 _BAR = 30
-_DISCLAIMER = "Hardware and software differ: no ratio of these times compares devices alone."
 Row = dict[str, Any]  # of the table of layers: a label, and seconds by phase
 
 
 def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = False) -> list[Section]:
-    """Returns phases and the longest layers; the whole also has the rest of the step, and published times.
+    """Returns phases and the longest layers; the whole also has the rest of the step.
 
     Args:
         result: A run that was asked for a step's profile.
@@ -37,8 +34,7 @@ def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = F
 
     sections = [_phases(result, step, show), _layers(result, step, show, is_whole=is_whole)]
     if is_whole:
-        sections += [Section("", tables=(facts(_describe_epoch(result, step)),))]
-        sections += _published(result, step)
+        sections.append(Section("", tables=(facts(_describe_epoch(result, step)),)))
     return sections
 
 
@@ -157,30 +153,6 @@ def _describe_epoch(result: RunResult, step: StepProfile) -> Iterator[tuple[str,
     if step.pipeline_seconds is not None:
         texts.append(f"input pipeline alone {format_seconds(step.pipeline_seconds)} per batch")
     yield "Machine", "; ".join(texts)
-
-
-def _published(result: RunResult, step: StepProfile) -> Iterator[Section]:
-    """Yields published times of phases and layers beside ours, and why they cannot be compared."""
-    ours = {phase.name: phase.seconds for phase in step.phases}
-    for layer in step.layers:
-        for direction, work in zip(DIRECTIONS, (layer.forward, layer.backward), strict=True):
-            key = f"{direction}/{layer.name}"
-            ours[key] = ours.get(key, 0.0) + work.seconds  # a layer that is used several times
-    columns = (
-        Column("name", "ms", align="left"),
-        Column("theirs", "published", lambda seconds: f"{1e3 * seconds:.4g}"),
-        Column("ours", "here", lambda seconds: f"{1e3 * seconds:.4g}"),
-    )
-    for reference in result.request.recipe.reference:
-        figures = reference.figures
-        theirs: dict[str, float] = {name: figures[f"{name}_seconds"] for name in PHASES if f"{name}_seconds" in figures}
-        theirs |= reference.layer_seconds
-        rows = [{"name": name, "theirs": seconds, "ours": ours.get(name)} for name, seconds in theirs.items()]
-        why = f"Not comparable: {reference.not_comparable}" if reference.not_comparable else _DISCLAIMER
-        notes = (f"{why.rstrip('.')}. Source: {reference.source}",)
-        if rows:
-            name = name_reference(to_plain(reference))
-            yield Section(f"Published for the recipe: {name}", tables=(Table("", columns, rows, notes),))
 
 
 _IN_FUNCTION = "StatefulPartitionedCall/"  # what Keras's compiled step begins the name of every operation with
