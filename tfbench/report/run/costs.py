@@ -48,6 +48,6 @@ def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[st
     if is_full and cost.epoch is not None:
         yield "Cost", f"{money(cost.epoch)} an epoch, training and validation"
     if is_full and (target := cost.target):
-        wanted = f"val_accuracy {format_number(target.val_accuracy)} ({target.origin})"
+        wanted = f"val_accuracy {format_number(target.val_accuracy)}"
         reached = None if target.machine is None else f"{money(target.machine)} to {wanted} in epoch {target.epoch}"
         yield "Cost", reached or f"not reached: {wanted}"
