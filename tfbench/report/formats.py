@@ -30,6 +30,11 @@ def format_time(seconds: float, digits: int = 4) -> str:
     return f"{format_number(float(f'{seconds * scale:.{digits}g}'))} {unit}"
 
 
+def format_percent(share: float) -> str:
+    """Returns a share in whole per cent; what rounds to nothing has no sign."""
+    return f"{100 * round(share, 2) + 0.0:.0f} %"
+
+
 def format_si(value: float, unit: str, digits: int = 3) -> str:
     """Returns a figure with the prefix that suits its size: "812 MFLOP/s", "60.5 GFLOP/s", "65.5 kJ"."""
     for prefix in ("", "k", "M", "G", "T"):
