@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 # they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
 SETUP_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#332233", "#3333dd", "#662200")
 _PAGE, _INK, _GRID = "#ffffff", "#1a1a1a", "#e2e2e2"
-# Of the page that a picture stands in, and which has others where it is dark.
-_VARIABLES = {_PAGE: "page", _INK: "ink", _GRID: "line"} | {color: f"line-{n}" for n, color in enumerate(SETUP_COLORS)}
-_COLOR = re.compile("|".join(_VARIABLES))
 _LEFT_OUT = re.compile(  # of a file that becomes a part of a page: its head, and digits that nobody sees
     r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns(:\w+)?="[^"]*"|(?<=<g) id="[^"]*"'
     r"|(?<=\.\d\d)\d+(?=[^<>]*>)",
@@ -48,9 +45,8 @@ def png(plot: Plot) -> bytes:
 
 
 def svg(plot: Plot) -> str:
-    """Returns a plot as an element of an HTML page, in the colours of its style sheet."""
-    element = _LEFT_OUT.sub("", _draw(plot, "svg").decode())
-    return _COLOR.sub(lambda found: f"var(--{_VARIABLES[found[0]]})", element).strip()
+    """Returns a plot as an element of an HTML page."""
+    return _LEFT_OUT.sub("", _draw(plot, "svg").decode()).strip()
 
 
 @functools.lru_cache(maxsize=32)  # a report's plots may be wanted as files and in MLflow

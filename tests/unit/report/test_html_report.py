@@ -129,10 +129,10 @@ def test_every_text_from_outside_is_escaped() -> None:
     assert [str(image["aria-label"]).partition(".")[0] for image in Page(text).of("svg")] == [f'"{EVIL}']
 
 
-def test_a_cell_says_on_a_phone_what_it_is_and_has_the_colour_of_its_finding() -> None:
+def test_a_cell_has_the_colour_of_its_finding() -> None:
     page = Page(render_report(contents_of()))
     assert "out of memory" in page.texts["td"]
-    assert [cell["data-name"] for cell in page.of("td") if cell.get("class") == "slower"] == ["speed-up"]
+    assert sum(cell.get("class") == "slower" for cell in page.of("td")) == 1
 
 
 def test_what_was_measured_names_setups_hardware_and_plan() -> None:
