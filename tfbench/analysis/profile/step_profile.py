@@ -43,16 +43,6 @@ class Work:
     roof_share: float | None = None
     exceeds_peak: bool = False
 
-    @property
-    def flops_per_second(self) -> float | None:
-        """What was achieved."""
-        return self.flops / self.seconds if self.flops and self.seconds > 0 else None
-
-    @property
-    def flops_per_byte(self) -> float | None:
-        """Operations for each byte that must move."""
-        return self.flops / self.num_bytes if self.flops is not None and self.num_bytes else None
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayerTime:
