@@ -1,6 +1,5 @@
 """What is shown and tracked of a run's cost."""
 
-import json
 from typing import Any
 
 import pytest
@@ -51,15 +50,6 @@ def test_without_a_price_nothing_is_shown_or_tracked() -> None:
     assert run_document(result, summarize_run(result), None)["cost"] is None
     assert not [name for name in fields.params(result) if name.startswith("cost")]
     assert not {"tfbench.currency", "tfbench.instance"} & set(fields.tags(result, None))
-
-
-def test_json_holds_every_figure_of_the_cost() -> None:
-    written = json.loads(json.dumps(run_document(PRICED, summarize_run(PRICED), None), allow_nan=False))
-    cost = written["cost"]
-    expected = {"currency": "USD", "instance": "p2.xlarge", "price_per_hour": 0.171, "hours": 45}
-    assert cost.items() >= expected.items()
-    assert (cost["target"]["epoch"], cost["target"]["seconds"]) == (2, pytest.approx(4 * 3600.0))
-    assert written["summary"]["cost/machine"] == cost["machine"] == pytest.approx(7.695)
 
 
 def test_mlflow_gets_costs_as_a_group_of_metrics_with_currency_and_instance() -> None:

@@ -257,8 +257,7 @@ def test_the_json_document_has_statistics_and_every_reading() -> None:
     assert (document["status"], document["request"]["kind"], document["warnings"]) == ("FINISHED", "step", [])
     step = document["step"]
     assert (step["sum_seconds"], step["relative_difference"]) == pytest.approx((5.9e-3, -1 / 60))
-    assert step["full_half_width"] == pytest.approx(1.490e-3, abs=1e-6)
-    assert (step["checks"][0]["sum_seconds"], step["checks"][0]["named_share"]) == pytest.approx((1e-3, 0.8))
+    assert step["checks"][0]["named_share"] == pytest.approx(0.8)
     assert (step["bottleneck"]["layer"], step["bottleneck"]["share"]) == ("pool", pytest.approx(0.3))
     assert step["sentence"].startswith("Bottleneck: backward of pool")
     assert document["readings"]["rounds"][0]["traced"]["update"]["parts"]["update"] == pytest.approx(1.4e-3)
