@@ -235,7 +235,7 @@ def describe_setting(setting: Mapping[str, Any]) -> str:
 
 def format_value(value: Any) -> str:
     """Returns a value without blanks, "[100,100]"; "-" for one that is not set."""
-    if value is None:
+    if value is None or value == "":
         return "-"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(format_value, value))}]"

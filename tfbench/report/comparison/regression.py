@@ -9,7 +9,7 @@ from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.judging import describe_ratio
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
-from tfbench.report.comparison.difference import format_value
+from tfbench.records.sweep import format_value
 from tfbench.report.comparison.speeds import with_interval
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_speed

@@ -9,7 +9,7 @@ from tfbench.analysis.comparison.references import match_run
 from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
-from tfbench.report.comparison.difference import format_value
+from tfbench.records.sweep import format_value
 from tfbench.report.comparison.references import describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.run.costs import cost_facts, energy_facts
