@@ -7,12 +7,7 @@ from typing import Any, Literal
 
 from tfbench.analysis.comparison.brief import machine_of
 from tfbench.analysis.comparison.comparison import Comparison, Entry
-from tfbench.analysis.comparison.machines import (
-    energy_parts,
-    energy_per_epoch,
-    has_energy,
-    samples_per_joule,
-)
+from tfbench.analysis.comparison.machines import energy_parts, has_energy, samples_per_joule
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats
@@ -139,7 +134,6 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
         "samples_per_second": entry.speed,
         "runs": [{"id": run.run_id, "samples_per_second": run.speed} for run in entry.runs],
         "samples_per_joule": samples_per_joule(entry),
-        "energy_joules_per_epoch": energy_per_epoch(entry),
         "energy_parts": list(energy_parts(entry)),
     }
 

@@ -53,7 +53,6 @@ def scaling_document(scaling: Scaling) -> dict[str, Any]:
         | {
             "setup": point.entry.setup,
             "samples_per_second": point.entry.speed,
-            "expected_speedup": point.num_devices if point.adds_hardware else None,
         }
         for point in scaling.points
     ]
