@@ -90,9 +90,9 @@ def test_the_batch_is_divided_among_replicas_or_each_has_its_own(
     assert [point.per_replica_batch_size for point in found.points] == batches
     assert [point.speedup.value for point in found.points] == pytest.approx([1.0, 1.6, 2.0])
     assert [point.efficiency and point.efficiency.value for point in found.points] == pytest.approx([1.0, 0.8, 0.5])
-    assert [point.step_seconds for point in found.points] == pytest.approx(step_seconds)
+    assert [point.entry.step_seconds for point in found.points] == pytest.approx(step_seconds)
     assert [point.exchanged_bytes for point in found.points] == [0.0, MEBIBYTE, MEBIBYTE]
-    assert [point.input_share for point in found.points] == [0.25, 0.25, 0.25]
+    assert [point.entry.input_share for point in found.points] == [0.25, 0.25, 0.25]
 
 
 @pytest.mark.parametrize("is_weak", [False, True])

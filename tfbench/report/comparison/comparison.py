@@ -125,7 +125,7 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
 
 def _entry_document(entry: Entry) -> dict[str, Any]:
     status, reason = outcome_of(entry)
-    hidden = ("runs", "speed", "outcome", "left_out", "host", "measured")
+    hidden = ("runs", "speed", "outcome", "left_out", "host", "measured", "input_share", "transfer_share")
     return {
         **to_plain(entry, without=hidden),
         "machine": machine_of(entry.runs[0]) if entry.runs else None,

@@ -8,6 +8,8 @@ from tfbench.report.document import to_plain
 from tfbench.report.formats import format_percent
 from tfbench.report.table import Column, Section, Table
 
+_OF_ENTRY = ("step_seconds", "transfer_share", "input_share")
+
 
 def scaling_title(scaling: Scaling) -> str:
     """Returns which kind of scaling it is, and of which batch."""
@@ -33,6 +35,7 @@ def scaling_section(scaling: Scaling, *notes: str) -> Section:
     )
     rows = [
         {column.key: getattr(point, column.key, None) for column in columns}
+        | {name: getattr(point.entry, name) for name in _OF_ENTRY}
         | {
             "mode": None if scaling.has_replicas else point.mode,
             "speed": speed_text(point.entry),
@@ -51,7 +54,7 @@ def scaling_document(scaling: Scaling) -> dict[str, Any]:
     points = [
         to_plain(point, without=("entry", "adds_hardware"))
         | {
-            "setup": point.entry.setup,
+            **{name: getattr(point.entry, name) for name in ("setup", *_OF_ENTRY)},
             "samples_per_second": point.entry.speed,
         }
         for point in scaling.points
