@@ -168,12 +168,9 @@ def warnings_section(texts: Sequence[str], title: str = "Warnings") -> Section:
 
 def metric_title(name: str) -> str:
     """Returns a metric as people call it: "samples/s", "step time median", "peak memory"."""
-    unit = _unit(name)
-    if unit.endswith("/s") and name.startswith(unit.replace("/s", "").lower()):
-        return unit
-    for suffix in ("_seconds", "_bytes"):
-        name = name.removesuffix(suffix)
-    return name.replace("breakdown/", "process: ").replace("/", ": ").replace("_", " ")
+    if name == "samples_per_second":
+        return "samples/s"
+    return name.removesuffix("_seconds").removesuffix("_bytes").replace("_", " ")
 
 
 def format_metric(name: str, value: float | None) -> str:

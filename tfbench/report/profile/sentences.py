@@ -69,7 +69,8 @@ def profile_warnings(result: RunResult) -> list[str]:
 
 def _check_step(step: StepProfile) -> Iterator[str]:
     if abs(step.relative_difference) > _MAX_DIFFERENCE:
-        text = f"the phases add up to {_more(step.relative_difference)} than the full step."
+        more = "more" if step.difference_seconds > 0 else "less"
+        text = f"the phases add up to {format_share(abs(step.relative_difference))} {more} than the full step."
         if _is_of_pipeline(step):
             text += f" The input pipeline alone takes {format_time(step.pipeline_seconds or 0.0, 3)} per batch."
         if step.difference_seconds > 0 and step.on_device:
@@ -103,10 +104,6 @@ def _find_longest_kind(step: StepProfile) -> tuple[str, float]:
     for layer in step.layers:
         kinds[layer.kind] = kinds.get(layer.kind, 0.0) + layer.seconds
     return max(kinds.items(), key=lambda item: item[1], default=("", 0.0))
-
-
-def _more(share: float) -> str:
-    return f"{format_share(abs(share))} {'more' if share > 0 else 'less'}"
 
 
 def profile_screen(
