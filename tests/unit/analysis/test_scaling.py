@@ -15,7 +15,6 @@ from tfbench.records.sweep import Setup, resolve_recipe
 from tfbench.report.comparison.comparison import comparison_document
 from tfbench.report.comparison.plots import comparison_plots, corner_rows
 from tfbench.report.comparison.scaling import scaling_section
-from tfbench.report.comparison.sweep import result_lines
 
 STRONG = {1: 960.0, 2: 1536.0, 4: 1920.0}  # samples/s: 1.6 and 2 times the speed of one replica
 DRIFT = (1.0, 1.02, 1 / 1.02)  # of the machine, from round to round; it cancels out
@@ -186,15 +185,6 @@ def test_two_numbers_whose_intervals_overlap_are_not_told_apart() -> None:
     for two in ((150.0, 152.0, 154.0), (90.0, 110.0, 300.0)):
         verdict = find_verdict(scaled({1: (100.0,) * 3, 2: two, 4: (149.0, 153.0, 158.0)}))
         assert verdict[0] == "2 replicas and 4 replicas are too close to call."
-
-
-def test_the_table_has_a_row_a_number_of_replicas() -> None:
-    lines = [" ".join(line.split()) for line in table_lines(scaled(STRONG))]
-    assert lines[0] == "replicas batch samples/s speed-up efficiency step exchanged input"
-    assert lines[3] == "4 24 1,920 ± 0.00 % 2.00x [2.00, 2.00] + 50 % 50 ms 1 MiB 25 %"
-    shown = result_lines(scaled(STRONG), 120)
-    assert "\n".join(shown).count("Strong scaling") == 1
-    assert shown[shown.index("Verdict") + 1].startswith("- Use 4 replicas")
 
 
 def test_the_plot_holds_the_ideal_and_the_measured_speed_up() -> None:

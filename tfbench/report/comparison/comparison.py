@@ -51,7 +51,7 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
         columns += [Column(f"energy {setup}", "samples/J", rank=1)] if has_energy(comparison) else []
     rows = []
     for row in comparison.rows:
-        setting = {key: format_value(value) for key, value in row.setting.items()}  # "-" for what is not set
+        setting = {key: format_value(value) for key, value in row.setting.items()}  # "none" for what is not set
         values: dict[str, Any] = {**setting, "num_parameters": row.num_parameters}
         for setup, entry in row.entries.items():
             values |= {f"speed {setup}": speed_text(entry), f"ratio {setup}": speedup_text(entry)}
