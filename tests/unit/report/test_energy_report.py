@@ -13,7 +13,6 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.energy import EnergySources, GpuState, MachineState
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_document, comparison_table
-from tfbench.report.run.costs import energy_document
 from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text as text_of
@@ -53,8 +52,8 @@ def test_the_figures_are_shown_with_what_they_are_of() -> None:
         assert "Energy 0.249351 samples/J, 5133.33 J an epoch, 200 W (GPUs alone) " in run_text(
             on_gpu(), is_full=is_full
         )
-    document = energy_document(on_gpu())
-    assert document and (document["parts"], document["joules"]) == (["gpu"], pytest.approx(15_400.0))
+    document = run_document(on_gpu(), summarize_run(on_gpu()), None)["energy"]
+    assert (document["parts"], document["joules"]) == (["gpu"], pytest.approx(15_400.0))
     assert document["sources"] == [{"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}]
 
 
@@ -65,7 +64,7 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
     assert f"Energy not measured: {REASON}" in run_text(result)
     document = run_document(result, summary, None)
     assert document["energy"].items() >= {"sources": [], "joules": None, "problems": [REASON]}.items()
-    assert energy_document(build_result()) is None
+    assert run_document(build_result(), summary, None)["energy"] is None
 
 
 def powered(brief: RunBrief, samples_per_joule: float | None, *parts: str) -> RunBrief:

@@ -1,12 +1,10 @@
-"""What a run cost, and what it took of energy: as labelled texts, and as a JSON object."""
+"""What a run cost, and what it took of energy, as labelled texts."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.records.run import RunResult
-from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number, format_time
 
 _UNITS = {"samples_per_joule": "samples/J", "energy_joules_per_epoch": "J an epoch", "mean_watts": "W"}
@@ -23,14 +21,6 @@ def energy_facts(
         yield "Energy", f"{', '.join(known)} ({name_parts(energy.parts)})"
     if is_full:
         yield from (("Energy", f"not measured: {problem}") for problem in energy.problems)
-
-
-def energy_document(result: RunResult) -> dict[str, Any] | None:
-    """Returns what was measured of energy in joules, of what, and why there is no more; None: it was not looked for."""
-    energy, found = find_energy(result), result.energy
-    if energy is None or found is None:
-        return None
-    return {"sources": to_plain(found.sources), **to_plain(energy)}
 
 
 def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[str, str]]:
