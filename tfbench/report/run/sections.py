@@ -109,25 +109,19 @@ def _predictions(result: RunResult) -> Iterator[Section]:
         pairs = [(name, " ".join(f"{number:{width}}" for number in numbers)) for name, numbers in named.items()]
         yield Section(f"First {len(labels)} validation samples{mark}", tables=(facts(pairs),))
     if found.class_samples:
+        classes = [*range(len(found.class_samples)), "all"]
+        correct, samples = ([*counts, sum(counts)] for counts in (found.class_correct, found.class_samples))
         rows = [
-            {
-                "class": str(number),
-                "accuracy": correct / samples if samples else None,
-                "correct": correct,
-                "of": samples,
-            }
-            for number, (correct, samples) in enumerate(zip(found.class_correct, found.class_samples, strict=True))
+            {"class": name, "accuracy": right / num if num else None, "correct": right, "of": num}
+            for name, right, num in zip(classes, correct, samples, strict=True)
         ]
-        correct, samples = sum(found.class_correct), sum(found.class_samples)
-        rows.append({"class": "all", "accuracy": correct / samples, "correct": correct, "of": samples})
         columns = (
             Column("class", "class"),
             Column("accuracy", "accuracy", "{:.6f}".format),
             *(Column(name, name, "{:,}".format) for name in ("correct", "of")),
         )
-        yield Section(
-            f"Validation accuracy of each class{mark}", tables=(Table("accuracy of each class", columns, rows),)
-        )
+        table = Table("accuracy of each class", columns, rows)
+        yield Section(f"Validation accuracy of each class{mark}", tables=(table,))
 
 
 def short_warnings(result: RunResult, warnings: Sequence[str]) -> Iterator[Section]:
