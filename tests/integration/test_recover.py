@@ -15,7 +15,7 @@ import pytest
 from fake_tracker import FakeTracker
 from journals import begin_elsewhere, build_sized_result, hold, make_database, write_journal
 from tfbench.records.journal import read_records, read_run, replay
-from tfbench.report import figures
+from tfbench.report.run import plots
 from tfbench.runs.recovery import RecoveredRun, import_journals, recover
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
@@ -28,7 +28,7 @@ IDS = [result.request.run_id for result in RESULTS]
 
 @pytest.fixture(autouse=True)
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "write_plots", lambda plots, folder: [])  # they take a second
+    monkeypatch.setattr(plots, "write_plots", lambda result, summary, folder: [])  # they take a second
 
 
 @pytest.fixture

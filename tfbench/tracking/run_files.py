@@ -9,8 +9,7 @@ from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.run_folder import list_worker_journals
 from tfbench.records.sweep import SWEEP_TAG
-from tfbench.report import figures
-from tfbench.report.run.plots import run_plots
+from tfbench.report.run import plots
 from tfbench.report.run.run_document import run_document
 
 
@@ -37,7 +36,7 @@ def write_files(
     document = run_document(result, summary, tracked)
     (folder / "result.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if not _is_point(result):
-        figures.write_plots(run_plots(result, summary), folder)
+        plots.write_plots(result, summary, folder)
     trace = sorted(path for path in (kept / TRACE_FOLDER).rglob("*") if path.is_file())
     for path in (*list_files(journal_path), *list_worker_journals(journal_path).values(), *trace):
         target = folder / path.relative_to(kept)
