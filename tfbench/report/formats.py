@@ -1,5 +1,6 @@
 """Numbers, times and sizes as text, labelled or wrapped."""
 
+import datetime
 import re
 import textwrap
 
@@ -59,6 +60,11 @@ def format_guess(seconds: float) -> str:
         return f"{max(1, round(seconds))} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return " ".join([*([f"{hours} h"] if hours else []), *([f"{minutes} min"] if minutes else [])])
+
+
+def format_date(seconds: float) -> str:
+    """Returns a time since 1970 to the minute: "2026-03-01 14:05 UTC"."""
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def format_bytes(num_bytes: float) -> str:

@@ -1,7 +1,6 @@
 """A comparison as one HTML file that needs nothing beside it."""
 
 import dataclasses
-import datetime
 import statistics
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -19,7 +18,7 @@ from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format
 from tfbench.report.comparison.comparison import comparison_sections, comparison_table, outcome_of
 from tfbench.report.comparison.scaling import scaling_title
 from tfbench.report.comparison.speeds import legend
-from tfbench.report.formats import format_bytes, format_speed, format_time
+from tfbench.report.formats import format_bytes, format_date, format_speed, format_time
 from tfbench.report.plot import Plot
 from tfbench.report.table import Column, Section, Table, escaped, facts, html, warnings_section
 from tfbench.schema import to_plain
@@ -68,7 +67,7 @@ def render_report(contents: ReportContents) -> str:
 <p class="lead">{counts} ({escaped(kind)})</p>
 <p class="note narrow">Wide tables scroll sideways; a tap enlarges a plot.</p>
 </header>
-{html(report_sections(contents))}<footer>Made by tfbench {__version__} on {_date(contents.created)}.</footer>
+{html(report_sections(contents))}<footer>Made by tfbench {__version__} on {format_date(contents.created)}.</footer>
 </body>
 </html>
 """
@@ -115,7 +114,7 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
             yield "each run", f"{plan.tables['training']['epochs']} epochs in a process of its own"
     if runs:
         times = sorted(run.created for run in runs)
-        yield "measured", " to ".join(dict.fromkeys((_date(times[0]), _date(times[-1]))))
+        yield "measured", " to ".join(dict.fromkeys((format_date(times[0]), format_date(times[-1]))))
 
 
 def _describe_hardware(comparison: Comparison, setup: str) -> str:
@@ -207,11 +206,7 @@ def _runs(comparison: Comparison) -> Section:
     columns = (
         *(Column(name, name, align="left") for name in ("id", "name", "setup", "setting")),
         Column("speed", "samples/s", format_speed),
-        Column("created", "asked for", _date),
+        Column("created", "asked for", format_date),
     )
     table = Table("all runs with a speed", columns, rows)
     return Section(f"{count(len(rows), 'run')} with a speed", tables=(table,), is_folded=True)
-
-
-def _date(seconds: float) -> str:
-    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M} UTC"
