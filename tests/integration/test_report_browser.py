@@ -49,7 +49,7 @@ def window(folder: Path) -> Iterator[Browser]:
 def test_every_plot_is_shown_and_nothing_is_fetched(window: Browser, folder: Path) -> None:
     window.open((folder / "report.html").as_uri())
     widths = "return [...document.querySelectorAll('figure svg')].map(plot => plot.getBoundingClientRect().width)"
-    assert wait_for(lambda: window.run(widths), "the plots") == [800] * 4
+    assert wait_for(lambda: window.run(widths), "the plots") == [800] * 3
     colors = """
         const of = name => getComputedStyle(document.querySelector(name));
         return [of('figure path').fill, of('body').backgroundColor];

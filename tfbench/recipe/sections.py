@@ -12,7 +12,7 @@ import pydantic
 from tfbench.recipe.backend_support import COMPILERS, ONE_STEP_A_CALL, BackendName, Compiler
 from tfbench.recipe.mesh import MeshAxis
 from tfbench.recipe.optimizers import AdamConfig, AnyOptimizer
-from tfbench.recipe.value_types import AccuracyBand, DirectionKey, EpochKey, LossBand, VariedKey, read_options
+from tfbench.recipe.value_types import AccuracyBand, EpochKey, LossBand, VariedKey, read_options
 from tfbench.schema import (
     Count,
     Currency,
@@ -254,8 +254,6 @@ class Reference:
     """From the name of a figure to its published value."""
     curve: dict[str, tuple[Number, ...]] = dataclasses.field(default_factory=dict)
     """Published values by epoch, from the name of each figure."""
-    layer_seconds: dict[DirectionKey, PositiveNumber] = dataclasses.field(default_factory=dict)
-    """Seconds per step by direction and layer, such as "backward/pool", shown by `tfbench profile`."""
     verified: Flag = True
     """False where a figure could not be checked at its source."""
     notes: str = ""

@@ -17,7 +17,6 @@ Accuracy = Annotated[Number, pydantic.Field(ge=0, le=1)]
 
 _VARIED = rf"^({'|'.join(VARIABLE_SECTIONS)})\..+$|^{THREADS}$"
 EpochKey = Annotated[str, pydantic.Field(pattern="^[1-9][0-9]{0,6}$")]
-DirectionKey = Annotated[str, pydantic.Field(pattern="^(forward|backward)/.+$")]
 VariedKey = Annotated[str, pydantic.Field(pattern=_VARIED)]
 
 

@@ -234,9 +234,9 @@ def describe_setting(setting: Mapping[str, Any]) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Returns a value without blanks, "[100,100]"; "-" for one that is not set."""
-    if value is None:
-        return "-"
+    """Returns a value without blanks, "[100,100]"; "none" for one that is not set."""
+    if value is None or value == "":
+        return "none"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(format_value, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Draws plots, as lines or as bars, as PNG files and as parts of a page."""
+"""Draws plots as PNG files and as parts of a page."""
 
 import functools
 import io
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 # they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
 SETUP_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#332233", "#3333dd", "#662200")
 _PAGE, _INK, _GRID = "#ffffff", "#1a1a1a", "#e2e2e2"
-# Of the page that a picture stands in, and which has others where it is dark.
-_VARIABLES = {_PAGE: "page", _INK: "ink", _GRID: "line"} | {color: f"line-{n}" for n, color in enumerate(SETUP_COLORS)}
-_COLOR = re.compile("|".join(_VARIABLES))
 _LEFT_OUT = re.compile(  # of a file that becomes a part of a page: its head, and digits that nobody sees
     r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns(:\w+)?="[^"]*"|(?<=<g) id="[^"]*"'
     r"|(?<=\.\d\d)\d+(?=[^<>]*>)",
@@ -39,9 +36,7 @@ _LOG_FROM_RATIO = 3.0  # of the largest value of a sweep to the smallest
 _LEAST_DECADES = 0.6  # that a logarithmic axis shows, else noise of a few percent looks like a change
 _DENSE_DECADES = 1.7  # up to which 2 and 5 are ticks beside the powers of ten
 _SHIFT_INCHES = 0.05  # between the intervals of lines, that none hides another
-_SHOWN_SHARE = 0.003  # of the longest bar, from which a part can be seen
 _LINES, _MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v", "P", "X", "*")
-_HATCHES = ("", "//", "\\\\", "xx", "--", "||", "++", "/-", "\\|", "////", "/|", "\\-", "x|", "----")  # of lines alone
 
 
 def png(plot: Plot) -> bytes:
@@ -50,9 +45,8 @@ def png(plot: Plot) -> bytes:
 
 
 def svg(plot: Plot) -> str:
-    """Returns a plot as an element of an HTML page, in the colours of its style sheet."""
-    element = _LEFT_OUT.sub("", _draw(plot, "svg").decode())
-    return _COLOR.sub(lambda found: f"var(--{_VARIABLES[found[0]]})", element).strip()
+    """Returns a plot as an element of an HTML page."""
+    return _LEFT_OUT.sub("", _draw(plot, "svg").decode()).strip()
 
 
 @functools.lru_cache(maxsize=32)  # a report's plots may be wanted as files and in MLflow
@@ -77,7 +71,7 @@ def _draw(plot: Plot, kind: Literal["png", "svg"]) -> bytes:
     }
     file = io.BytesIO()
     with rc_context(settings):
-        figure = lines(plot) if plot.kind == "lines" else bars(plot)
+        figure = lines(plot)
         for text in figure.findobj(Text):
             text.set_text(_shown(text.get_text()))
         figure.savefig(file, dpi=_DOTS_PER_INCH, format=kind)
@@ -114,42 +108,6 @@ def lines(plot: Plot) -> "Figure":
         _set_x_axis(axes, sorted({point.x for point in points}), is_swept=plot.is_swept)
         _set_y_axis(axes, plot, points)
     _add_legend(figure, places)
-    return figure
-
-
-def bars(plot: Plot) -> "Figure":
-    """Draws bars of several parts, which hatches tell apart as well as colours; the first bar is on top."""
-    names = ["\n".join(textwrap.wrap(_shown(name), 34)) for name, _ in plot.bars]
-    figure, (axes,) = _new_figure(plot, 0.6 + 0.3 * sum(1 + name.count("\n") for name in names), 1)
-    ends = [0.0] * len(names)
-    (panel,) = plot.panels
-    longest = max(
-        sum(point.y for one in panel.series for point in one.points if point.x == bar) for bar in range(len(names))
-    )
-    for place, one in enumerate(panel.series):
-        lengths = {round(point.x): max(0.0, point.y) for point in one.points}
-        if max(lengths.values(), default=0.0) < _SHOWN_SHARE * longest:
-            continue
-        axes.barh(
-            list(lengths),
-            list(lengths.values()),
-            left=[ends[bar] for bar in lengths],
-            height=0.7,
-            color=f"C{place % len(SETUP_COLORS)}",
-            edgecolor=axes.get_facecolor(),
-            hatch=_HATCHES[place % len(_HATCHES)],
-            label=one.name,
-        )
-        for bar, length in lengths.items():
-            ends[bar] += length
-    for bar, (end, (_, text)) in enumerate(zip(ends, plot.bars, strict=True)):
-        style: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": "x-small"}
-        axes.annotate(text, (end, bar), **style)
-    axes.set_yticks(range(len(names)), names, fontsize="small")
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlim(0, (1.2 if any(text for _, text in plot.bars) else 1.02) * max(ends))
-    axes.grid(visible=False, axis="y")
-    _add_legend(figure, [axes], columns=4)
     return figure
 
 
@@ -248,12 +206,12 @@ def _set_y_axis(axes: "Axes", plot: Plot, points: Sequence[Point]) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: _format_tick(value))
 
 
-def _add_legend(figure: "Figure", places: "Sequence[Axes]", columns: int = 2) -> None:
+def _add_legend(figure: "Figure", places: "Sequence[Axes]") -> None:
     """Adds one legend for all panels, below them, in which every name stands once."""
     handles: dict[str, Any] = {}
     for axes in places:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(str(label), handle)
     if handles:
-        below: dict[str, Any] = {"loc": "outside lower center", "ncols": columns, "fontsize": "small"}
+        below: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "fontsize": "small"}
         figure.legend(list(handles.values()), list(handles), **below)

@@ -1,5 +1,6 @@
 """Numbers, times and sizes as text, labelled or wrapped."""
 
+import datetime
 import re
 import textwrap
 
@@ -30,6 +31,11 @@ def format_time(seconds: float, digits: int = 4) -> str:
     return f"{format_number(float(f'{seconds * scale:.{digits}g}'))} {unit}"
 
 
+def format_percent(share: float) -> str:
+    """Returns a share in whole per cent; what rounds to nothing has no sign."""
+    return f"{100 * round(share, 2) + 0.0:.0f} %"
+
+
 def format_si(value: float, unit: str, digits: int = 3) -> str:
     """Returns a figure with the prefix that suits its size: "812 MFLOP/s", "60.5 GFLOP/s", "65.5 kJ"."""
     for prefix in ("", "k", "M", "G", "T"):
@@ -54,6 +60,11 @@ def format_guess(seconds: float) -> str:
         return f"{max(1, round(seconds))} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return " ".join([*([f"{hours} h"] if hours else []), *([f"{minutes} min"] if minutes else [])])
+
+
+def format_date(seconds: float) -> str:
+    """Returns a time since 1970 to the minute: "2026-03-01 14:05 UTC"."""
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def format_bytes(num_bytes: float) -> str:

@@ -1,9 +1,10 @@
 """A comparison as one HTML file that needs nothing beside it."""
 
 import dataclasses
-import datetime
+import statistics
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from typing import Any
 
 from tfbench import __version__
 from tfbench.analysis.comparison.brief import setup_of
@@ -11,12 +12,13 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.run.warnings import merge_warnings
+from tfbench.metrics import BREAKDOWN_ENTRIES
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format_value, list_planned_runs
 from tfbench.report.comparison.comparison import comparison_sections, comparison_table, outcome_of
 from tfbench.report.comparison.scaling import scaling_title
 from tfbench.report.comparison.speeds import legend
-from tfbench.report.formats import format_bytes, format_speed
+from tfbench.report.formats import format_bytes, format_date, format_speed, format_time
 from tfbench.report.plot import Plot
 from tfbench.report.table import Column, Section, Table, escaped, facts, html, warnings_section
 from tfbench.schema import to_plain
@@ -65,7 +67,7 @@ def render_report(contents: ReportContents) -> str:
 <p class="lead">{counts} ({escaped(kind)})</p>
 <p class="note narrow">Wide tables scroll sideways; a tap enlarges a plot.</p>
 </header>
-{html(report_sections(contents))}<footer>Made by tfbench {__version__} on {_date(contents.created)}.</footer>
+{html(report_sections(contents))}<footer>Made by tfbench {__version__} on {format_date(contents.created)}.</footer>
 </body>
 </html>
 """
@@ -79,7 +81,7 @@ def report_sections(contents: ReportContents) -> list[Section]:
     if find_scaling(comparison):  # which has no row for each setting
         sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend(comparison)]),)))
     sections += [Section("Plots", plots=contents.plots), *(one for one in others if one.title != "Warnings")]
-    sections += [_warnings(comparison), _failures(comparison), *_environment(contents)]
+    sections += [_breakdown(comparison), _warnings(comparison), _failures(comparison), *_environment(contents)]
     sections += [*_reproduction(contents), _runs(comparison)]
     return [
         one for one in sections if one.sentences or one.code or one.plots or any(table.rows for table in one.tables)
@@ -112,7 +114,7 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
             yield "each run", f"{plan.tables['training']['epochs']} epochs in a process of its own"
     if runs:
         times = sorted(run.created for run in runs)
-        yield "measured", " to ".join(dict.fromkeys((_date(times[0]), _date(times[-1]))))
+        yield "measured", " to ".join(dict.fromkeys((format_date(times[0]), format_date(times[-1]))))
 
 
 def _describe_hardware(comparison: Comparison, setup: str) -> str:
@@ -121,6 +123,22 @@ def _describe_hardware(comparison: Comparison, setup: str) -> str:
         return "no run of it has a speed"
     names = sorted({", ".join(dict.fromkeys(run.hardware)) or "unknown hardware" for run in runs})
     return f"{count(runs[0].num_devices, 'device')}, {'; '.join(names)}"
+
+
+def _breakdown(comparison: Comparison) -> Section:
+    rows = []
+    for entry in (*BREAKDOWN_ENTRIES, "unaccounted", "wall"):
+        row: dict[str, Any] = {}
+        for setup in comparison.setups:
+            runs = [run for one in comparison.rows for run in one.entries[setup].runs]
+            found = [run.metrics.get(f"breakdown/{entry}_seconds") for run in runs]
+            if known := [seconds for seconds in found if seconds is not None]:
+                row[setup] = statistics.median(known)
+        if any(row.values()):
+            rows.append({"entry": entry.replace("_", " "), **row})
+    columns = (Column("entry", "", align="left"), *(Column(setup, setup, format_time) for setup in comparison.setups))
+    title = "Time of the measuring process, median of each setup"
+    return Section(title, tables=(Table("time breakdown", columns, rows),))
 
 
 def _warnings(comparison: Comparison) -> Section:
@@ -188,11 +206,7 @@ def _runs(comparison: Comparison) -> Section:
     columns = (
         *(Column(name, name, align="left") for name in ("id", "name", "setup", "setting")),
         Column("speed", "samples/s", format_speed),
-        Column("created", "asked for", _date),
+        Column("created", "asked for", format_date),
     )
     table = Table("all runs with a speed", columns, rows)
     return Section(f"{count(len(rows), 'run')} with a speed", tables=(table,), is_folded=True)
-
-
-def _date(seconds: float) -> str:
-    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M} UTC"

@@ -85,7 +85,7 @@ class Table:
         return file.getvalue()
 
     def html(self) -> str:
-        """Returns a table that scrolls in a box of its own; on a phone, each row is a list of its cells."""
+        """Returns a table that scrolls in a box of its own."""
         if not any(one.title for one in self.columns):
             facts = "".join(
                 f"<dt>{escaped(label)}</dt><dd>{escaped(', '.join(texts))}</dd>\n"
@@ -93,15 +93,13 @@ class Table:
             )
             return f"<dl>\n{facts}</dl>\n"
         sides = [' class="text"' if one.align == "left" else "" for one in self.columns]
-        names = [escaped(one.title) for one in self.columns]
-        head = "".join(f"<th{side}>{name}</th>" for side, name in zip(sides, names, strict=True))
+        head = "".join(f"<th{side}>{escaped(one.title)}</th>" for side, one in zip(sides, self.columns, strict=True))
         body = "".join(
-            f"<tr>{''.join(map(_html_cell, self.columns, names, row))}</tr>\n"
-            for row in _cells(self.columns, self.rows)[1:]
+            f"<tr>{''.join(map(_html_cell, self.columns, row))}</tr>\n" for row in _cells(self.columns, self.rows)[1:]
         )
         label = escaped(self.title or "table")
         return (
-            f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table class="stacked">\n'
+            f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table>\n'
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
             + "".join(f'<p class="note">{escaped(note)}</p>\n' for note in self.notes)
         )
@@ -170,12 +168,9 @@ def warnings_section(texts: Sequence[str], title: str = "Warnings") -> Section:
 
 def metric_title(name: str) -> str:
     """Returns a metric as people call it: "samples/s", "step time median", "peak memory"."""
-    unit = _unit(name)
-    if unit.endswith("/s") and name.startswith(unit.replace("/s", "").lower()):
-        return unit
-    for suffix in ("_seconds", "_bytes"):
-        name = name.removesuffix(suffix)
-    return name.replace("breakdown/", "process: ").replace("/", ": ").replace("_", " ")
+    if name == "samples_per_second":
+        return "samples/s"
+    return name.removesuffix("_seconds").removesuffix("_bytes").replace("_", " ")
 
 
 def format_metric(name: str, value: float | None) -> str:
@@ -268,7 +263,7 @@ def _plain(value: Any) -> Any:
     return one_line(value) if isinstance(value, str) else value
 
 
-def _html_cell(column: Column, name: str, words: str) -> str:
+def _html_cell(column: Column, words: str) -> str:
     kinds = [kind for ending, kind in _CLASSES.items() if words.endswith(ending)]
     kind = "long" if column.align == "left" else next(iter(kinds), "")
-    return f'<td class="{kind}" data-name="{name}">{escaped(words)}</td>'
+    return f'<td class="{kind}">{escaped(words)}</td>'

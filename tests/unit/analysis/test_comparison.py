@@ -131,26 +131,19 @@ def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
     assert "timed out" in lines[3] and "not measured" in lines[3]
 
 
-def test_the_table_is_the_same_in_every_format() -> None:
+def test_records_have_raw_figures_and_nothing_in_the_place_of_what_is_not_known() -> None:
     found = sweep_of({32: ([100.0, 101.0], [50.0, 50.5]), 64: ([1000.0, 1010.0], [2000.0, 2020.0])})
-    header, first, second = (" ".join(line.split()) for line in comparison_table(found).text(200))
-    assert header == "batch parameters default cpu:0 mirrored cpu:0,cpu:1 speed-up"
-    assert first == "32 1,000 100.5 ± 0.00 % 50.25 ± 0.00 % 0.50x [0.50, 0.50] -"
-    assert second.endswith("2.00x [2.00, 2.00] +")
-    assert comparison_table(found).markdown()[2].startswith("| 32 | 1,000 | 100.5 ± 0.00 % |")
     rows = list(csv.DictReader(io.StringIO(comparison_records(found).csv())))
     assert [row["setup"] for row in rows] == [DEFAULT, MIRRORED] * 2
     assert (float(rows[1]["speedup"]), rows[0]["speedup"]) == (pytest.approx(0.5), "")
     assert float(rows[0]["samples_per_second"]) == pytest.approx(math.sqrt(100 * 101))
-    first_entry, second_entry = (row["entries"] for row in comparison_document(found, find_verdict(found))["rows"])
-    assert second_entry[1]["speedup"]["judgement"] == "faster"
-    assert first_entry[0]["samples_per_second"] == pytest.approx(math.sqrt(100 * 101))
-    assert first_entry[0]["runs"][0]["samples_per_second"] == 100.0
+    first, _ = comparison_document(found, ())["rows"][0]["entries"]
+    assert [run["samples_per_second"] for run in first["runs"]] == [100.0, 101.0]
 
 
 def test_a_setting_that_is_not_set_is_marked_and_an_interval_that_bounds_nothing_is_not_a_figure() -> None:
     found = compare([build_brief(), build_brief(setup=TWO_SETUPS[1])], keys=["training.intra_op_threads"])
-    assert comparison_table(found).text(200)[1].split()[0] == "-"
+    assert comparison_table(found).text(200)[1].split()[0] == "none"
     # 100 and 400: with one degree of freedom t = 12.7, so that the interval spans more than a factor of ten thousand.
     _, row = comparison_table(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])})).text(200)
     assert "  200 (± > 100 %)  " in row and "100.5 (± > 100 %)" in row

@@ -1,8 +1,7 @@
 """What setups cost on each of several machines, against speeds, prices and energies that are planted."""
 
 import dataclasses
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.energy import Part
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import Setup
-from tfbench.report.comparison.comparison import comparison_document, comparison_records
+from tfbench.report.comparison.comparison import comparison_rows
 from tfbench.report.comparison.machines import machines_section
 from tfbench.report.table import text
 
@@ -159,23 +158,10 @@ def test_what_was_set_on_one_machine_alone_keeps_it_from_being_held_against_othe
     assert (sentences(found), len(list_setups(found))) == ([], 2)
 
 
-def test_the_table_has_a_line_a_machine_and_setting_and_json_the_figures() -> None:
+def test_machines_are_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
     listed = [runs_of(host, speed, batch=n) for n in (32, 64) for host, speed in (("big", 2000.0), ("small", 1000.0))]
     found = compared(*listed, prices={"big": 3.6})
     section = machines_section(found)
     assert section is not None
-    assert [" ".join(line.split()) for line in text([section], 140)[1:6]] == [
-        "batch machine setup samples/s an hour epoch epoch costs",
-        "32 big default cpu:0 2,000 ± 2.5 % 3.6 USD 30 s 0.03 USD",
-        "32 small default cpu:0 1,000 ± 2.5 % 60 s",
-        "64 big default cpu:0 2,000 ± 2.5 % 3.6 USD 30 s 0.03 USD",
-        "64 small default cpu:0 1,000 ± 2.5 % 60 s",
-    ]
-    document = json.loads(json.dumps(comparison_document(found, ()), allow_nan=False))
-    big, small, *_ = document["machines"]
-    assert (big["machine"], big["setup"], big["setting"]) == ("big", "default cpu:0 on big", {BATCH: 32})
-    assert (big["price_per_hour"], big["currency"], big["epoch_cost"]) == (3.6, "USD", pytest.approx(0.03))
-    assert (small["price_per_hour"], small["epoch_cost"]) == (None, None)
-    assert [entry["machine"] for entry in document["rows"][0]["entries"]] == ["big", "small"]
-    lines = comparison_records(found).csv().splitlines()
-    assert lines[0].endswith(",reason,machine") and lines[1].endswith(",big")
+    golden("machines.txt", "\n".join(text([section], 140)) + "\n")
+    assert [row["machine"] for row in comparison_rows(found)] == ["big", "small"] * 2

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from tfbench.analysis.comparison.regression import (
     find_unequal_request,
     judge,
     make_sample,
-    require_equal,
 )
 from tfbench.errors import ComparisonError
 from tfbench.records.machine import Gpu
@@ -86,7 +86,7 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
         ("driver", "['550.1']", "['560.2']"),
         ("measurement.seconds", "5.0", "2.0"),
     }
-    assert text(check_sections(done, "b.json", 0), 300)[-1].endswith("; measurement.seconds 5 -> 2")
+    assert text(check_sections(done, "b.json", 0), 300)[-1].endswith("; measurement.seconds 5.0 -> 2.0")
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,8 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
     ],
 )
 def test_what_must_be_equal_is_named(fields: dict[str, Any], names: list[str]) -> None:
-    base = build_sample(*BASE)
-    unequal = find_unequal(base, build_sample(100.0, 101.0, group="now", **fields))
+    unequal = find_unequal(build_sample(*BASE), build_sample(100.0, 101.0, group="now", **fields))
     assert sorted(one.name for one in unequal) == names
-    with pytest.raises(ComparisonError) as caught:
-        require_equal(base, unequal, "baseline.json")
-    assert all(f"{one.name}: {one.a} there, {one.b} here" in str(caught.value) for one in unequal)
-    assert "make a new baseline here (--save), or compare all the same (--allow-unequal)." in str(caught.value)
-    require_equal(base, (), "baseline.json")
 
 
 def test_a_baseline_of_another_backend_is_rejected_whatever_version_it_is_of() -> None:
@@ -118,12 +112,6 @@ def test_a_baseline_of_another_backend_is_rejected_whatever_version_it_is_of() -
         assert [(one.a, one.b) for one in find_unequal(first, second) if one.name == "backend"] == [sides]
     assert find_unequal_request(then, build_request(recipe=jax))[0].name == "backend"
     assert not any(one.name == "backend" for one in find_unequal_request(now, build_request(recipe=jax)))
-
-
-def test_runs_of_one_sample_must_be_alike() -> None:
-    runs = [(build_result(), 100.0), (build_result(environment=build_environment(hostname="other")), 100.0)]
-    with pytest.raises(ComparisonError, match="the runs of group g are not alike: they differ in hostname"):
-        make_sample(runs, group="g")
 
 
 def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code() -> None:
@@ -139,15 +127,8 @@ def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code
         make_sample(runs, group="g")
 
 
-def test_a_check_begins_with_its_judgement() -> None:
+def test_a_check_is_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
     other = build_environment(hostname="other", gpus=(Gpu(name="A GPU", driver="550.1"),))
     done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other))
-    shown = text(check_sections(done, "baseline.json", 2, ["2 of 5 runs: the machine swapped."]), 200)
-    assert shown[0] == "no measurable difference: 1.00x [0.99, 1.01] of the baseline's speed"
-    assert [line[14:] for line in shown[1:8]] == [
-        "test against baseline.json of 2023-11-14 22:13 UTC",
-        *("100 samples/s ± 0.98 %, 5 processes", "100 samples/s ± 0.98 %, 5 processes, group now"),
-        "from 6.1 % slower (--fail-above 5%)",
-        *("hostname bench -> other: not comparable", "driver none -> 550.1", "2 runs, left out"),
-    ]
-    assert shown[8:] == ["", "Warnings", "- 2 of 5 runs: the machine swapped."]
+    sections = check_sections(done, "baseline.json", 2, ["2 of 5 runs: the machine swapped."])
+    golden("check_80.txt", "\n".join(text(sections, 80)) + "\n")

@@ -17,7 +17,7 @@ from tfbench.sweeps.comparison import compare_stored
 from tfbench.sweeps.report_contents import gather_contents
 
 Cli = Callable[..., Any]
-PLOTS = ["samples_per_second.png", "speedup.png", "breakdown.png"]
+PLOTS = ["samples_per_second.png", "speedup.png"]
 
 
 def speed_of(planned: PlannedRun) -> float | str:

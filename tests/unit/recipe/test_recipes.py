@@ -154,10 +154,7 @@ def test_mnist_scratch_cnn_carries_what_was_published() -> None:
     assert [r.figures.get("val_accuracy") for r in recipe.reference] == [None, 9758 / 10000, 9803 / 10000]
     measured = [r.figures["inference_accuracy"] for r in recipe.reference[1:]]
     assert measured == pytest.approx([59148 / 60000, 59528 / 60000], abs=1e-6)
-    _, first, last = recipe.reference
+    first = recipe.reference[1]
     phases = [first.figures[f"{name}_seconds"] for name in ("forward", "backward", "update")]
     assert sum(phases) == pytest.approx(first.figures["step_seconds"])
-    assert list(first.layer_seconds) == [f"backward/{name}" for name in ("output", "middle", "pool", "conv")]
-    assert sum(first.layer_seconds.values()) == pytest.approx(0.010538)  # 0.152 + 0.224 + 9.72 + 0.442 ms
-    assert first.layer_seconds["backward/pool"] / last.layer_seconds["backward/pool"] == pytest.approx(34.7, abs=0.05)
     assert f"{(8 * 14 * 14 * 10) ** 2:,}" in first.not_comparable

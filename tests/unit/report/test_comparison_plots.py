@@ -6,7 +6,7 @@ from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.records.sweep import Setup
-from tfbench.report.comparison.plots import comparison_plots, corner_rows, lay_out, median_breakdowns
+from tfbench.report.comparison.plots import comparison_plots, corner_rows, lay_out
 from tfbench.report.plot import Plot
 
 BATCH, WIDTH = "training.global_batch_size", "model.hidden_units"
@@ -114,19 +114,3 @@ def test_the_x_axis_is_the_batch_size_or_what_else_is_varied(
 def test_the_corners_are_the_ends_of_both_ranges() -> None:
     rows = corner_rows(sweep_of(sizes=(10, 20, 30), batches=(32, 64, 128)))
     assert [(row.num_parameters, row.global_batch_size) for row in rows] == [(10, 32), (10, 128), (30, 32), (30, 128)]
-
-
-def test_the_breakdown_is_the_median_of_the_runs_of_a_setup() -> None:
-    def brief_of(number: int, steady: float) -> RunBrief:
-        plain = build_brief()
-        breakdown = {
-            "breakdown/wall_seconds": steady + 3,
-            "breakdown/startup_seconds": 3.0,
-            "breakdown/steady_seconds": steady,
-        }
-        return build_brief(run_id=str(number), metrics=plain.metrics | breakdown)
-
-    comparison = compare([brief_of(number, steady) for number, steady in enumerate((1.0, 5.0, 6.0))])
-    assert median_breakdowns(comparison)[DEFAULT]["steady"] == 5.0
-    plot = plots_of(comparison)["breakdown.png"]
-    assert plot.bars == ((DEFAULT, "8 s, steady 62 %"),)

@@ -4,16 +4,14 @@ import dataclasses
 
 import pytest
 
-from builders import build_placement, build_result, build_settings
-from powered import CARD, GPU, build_powered_run, show_counters
+from builders import build_placement, build_result
+from powered import CARD, GPU, build_powered_run
 from sweeps import TWO_SETUPS, build_brief
-from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.energy import EnergySources, GpuState, MachineState
+from tfbench.records.energy import EnergySources, Part
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_document, comparison_table
-from tfbench.report.run.costs import energy_document
 from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text as text_of
@@ -23,21 +21,7 @@ KEYS = ["training.global_batch_size"]
 
 
 def on_gpu() -> RunResult:
-    """Builds a run on a GPU that was looked at eight times."""
-    states = tuple(
-        MachineState(
-            seconds=100.0 + 10 * look,
-            gpus={GPU: GpuState(clock_mhz=1980.0 - look, temperature_celsius=60.0 + look)},
-            joules=show_counters(100.0 + 10 * look, (CARD,)),
-        )
-        for look in range(8)
-    )
-    return build_powered_run(
-        CARD,
-        placement=build_placement(devices=("gpu:0",)),
-        settings=build_settings(gpu_addresses=(GPU,)),
-        machine_states=states,
-    )
+    return build_powered_run(CARD, placement=build_placement(devices=("gpu:0",)))
 
 
 def shown(lines: list[str]) -> str:
@@ -53,8 +37,8 @@ def test_the_figures_are_shown_with_what_they_are_of() -> None:
         assert "Energy 0.249351 samples/J, 5133.33 J an epoch, 200 W (GPUs alone) " in run_text(
             on_gpu(), is_full=is_full
         )
-    document = energy_document(on_gpu())
-    assert document and (document["parts"], document["joules"]) == (["gpu"], pytest.approx(15_400.0))
+    document = run_document(on_gpu(), summarize_run(on_gpu()), None)["energy"]
+    assert (document["parts"], document["joules"]) == (["gpu"], pytest.approx(15_400.0))
     assert document["sources"] == [{"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}]
 
 
@@ -65,26 +49,21 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
     assert f"Energy not measured: {REASON}" in run_text(result)
     document = run_document(result, summary, None)
     assert document["energy"].items() >= {"sources": [], "joules": None, "problems": [REASON]}.items()
-    assert energy_document(build_result()) is None
+    assert run_document(build_result(), summary, None)["energy"] is None
 
 
-def powered(brief: RunBrief, samples_per_joule: float | None, *parts: str) -> RunBrief:
-    figures = {"samples_per_joule": samples_per_joule, "energy_joules_per_epoch": 12.0 if samples_per_joule else None}
-    return dataclasses.replace(brief, metrics=brief.metrics | figures, energy_parts=list(parts))
-
-
-def compared(*figures: tuple[float | None, tuple[str, ...]]) -> Comparison:
+def compared(*figures: tuple[float, tuple[Part, ...]]) -> Comparison:
     """Compares two setups in two rounds, each run with what a joule trains and of which parts."""
-    briefs = [
-        powered(build_brief(100.0, setup=setup, round_number=number), *of_run[:1], *of_run[1])
-        for (setup, number), of_run in zip(
-            ((setup, number) for setup in TWO_SETUPS for number in (1, 2)), figures, strict=True
-        )
+    briefs = [build_brief(100.0, setup=setup, round_number=number) for setup in TWO_SETUPS for number in (1, 2)]
+    powered = [
+        dataclasses.replace(brief, metrics=brief.metrics | {"samples_per_joule": joule}, energy_parts=list(parts))
+        for brief, (joule, parts) in zip(briefs, figures, strict=True)
     ]
-    return compare(briefs, keys=KEYS)
+    return compare(powered, keys=KEYS)
 
 
-PACKAGES, BOTH = ("package",), ("gpu", "package")
+PACKAGES: tuple[Part, ...] = ("package",)
+BOTH: tuple[Part, ...] = ("gpu", "package")
 
 
 def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
@@ -98,5 +77,4 @@ def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
     assert "90 (gpu, package)" in narrow
     first, second = comparison_document(found, [])["rows"][0]["entries"]
     assert first["samples_per_joule"] == pytest.approx(30.0)
-    assert first["energy_joules_per_epoch"] == pytest.approx(12.0)
     assert (first["energy_parts"], second["energy_parts"]) == (["package"], ["gpu", "package"])

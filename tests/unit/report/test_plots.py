@@ -1,9 +1,7 @@
 """Any plot as a picture, and what the plots of a run hold."""
 
-import re
 import struct
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from builders import build_epoch, build_recipe, build_request, build_result, bui
 from plots import SLOW, build_plot
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import DatasetSummary, RunResult
-from tfbench.report.figures import SETUP_COLORS, bars, lines, png, svg, write_plots
+from tfbench.report.figures import lines, png, svg, write_plots
 from tfbench.report.plot import Plot, Point, Series, keep_ends
 from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time, run_plots
 
@@ -53,9 +51,7 @@ def series_of(plot: Plot) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def test_a_plot_is_a_file_and_a_part_of_a_page_in_the_pages_colours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plot_is_a_file_and_a_part_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # which may ask for a display: importing it now fails
     plot = build_plot(Series("half of 1.23456 < 2", (Point(32, 1.0), Point(64, 2.0))))
     (path,) = write_plots([plot], tmp_path / "plots")
@@ -64,14 +60,6 @@ def test_a_plot_is_a_file_and_a_part_of_a_page_in_the_pages_colours(
     picture = svg(plot)
     assert picture == svg(plot) and picture.startswith("<svg ") and "://" not in picture
     assert "half of 1.23456 &lt; 2</text>" in picture
-    assert {"var(--page)", "var(--ink)", "var(--line)", "var(--line-0)"} <= set(re.findall(r"var\([^)]*\)", picture))
-    assert not re.search("|".join(["#ffffff", *SETUP_COLORS]), picture)
-
-
-def test_a_dark_page_has_a_colour_for_each_line() -> None:
-    style = files("tfbench.report").joinpath("style.css").read_text()
-    assert [style.count(f"--line-{number}: ") for number in range(len(SETUP_COLORS))] == [2] * len(SETUP_COLORS)
-    assert all(f"--line-{number}: {color};" in style for number, color in enumerate(SETUP_COLORS))
 
 
 def test_lines_are_told_apart_without_colour_and_intervals_are_drawn_as_they_are() -> None:
@@ -108,18 +96,6 @@ def test_of_many_panels_the_ends_are_kept_and_a_note_says_so() -> None:
     assert [axes.get_title() for axes in figure.axes] == [f"panel {number}" for number in (0, 2, 3, 5, 6, 8)]
     assert figure.get_suptitle().endswith("6 of 9 are shown, the table has all.")
     assert keep_ends([1, 2, 3], 5) == [1, 2, 3]
-
-
-def test_parts_of_bars_lie_behind_each_other_and_are_told_apart_by_hatches() -> None:
-    series = (Series("a", (Point(0, 3.0), Point(1, 1.0))), Series("b", (Point(1, 2.0),)), Series("none", ()))
-    plot = build_plot(*series, kind="bars", bars=(("one", "3 s"), ("two", "")))
-    (axes,) = bars(plot).axes
-    found = [(bar.get_x(), bar.get_width(), bar.get_y() + 0.35) for bar in axes.patches]
-    assert found == [(0.0, 3.0, 0.0), (0.0, 1.0, 1.0), (1.0, 2.0, 1.0)]
-    assert len({bar.get_hatch() for bar in axes.patches}) == 2
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "two"]
-    assert [text.get_text() for text in axes.texts] == ["3 s", ""]
-    assert plot.alt == "What. batch: one: 3 s; two."
 
 
 def test_a_text_of_the_users_is_drawn_as_it_is_and_never_read_as_mathematics(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """What is shown and tracked of a run's cost."""
 
-import json
 from typing import Any
 
 import pytest
@@ -37,12 +36,12 @@ def test_costs_are_shown_and_what_is_not_known_or_reached_is_left_out_or_named()
     assert shown(PRICED) == [
         "7.695 USD for 45 h at 0.171 USD an hour (p2.xlarge)",
         "0.3135 USD an epoch, training and validation",
-        "0.684 USD to val_accuracy 0.95 (training.stop_at_val_accuracy) in epoch 2",
+        "0.684 USD to val_accuracy 0.95 in epoch 2",
     ]
     result = build_result(request=build_request(recipe=build_recipe(cost={"price_per_hour": 36.0, "currency": "EUR"})))
     assert (len(shown(result)), shown(result)[0]) == (2, "0.1 EUR for 10 s at 36 EUR an hour")
     unreached = shown(build_run(price_per_hour=1.0, stops_at=0.99))
-    assert unreached[2] == "not reached: val_accuracy 0.99 (training.stop_at_val_accuracy)"
+    assert unreached[2] == "not reached: val_accuracy 0.99"
 
 
 def test_without_a_price_nothing_is_shown_or_tracked() -> None:
@@ -51,15 +50,6 @@ def test_without_a_price_nothing_is_shown_or_tracked() -> None:
     assert run_document(result, summarize_run(result), None)["cost"] is None
     assert not [name for name in fields.params(result) if name.startswith("cost")]
     assert not {"tfbench.currency", "tfbench.instance"} & set(fields.tags(result, None))
-
-
-def test_json_holds_every_figure_of_the_cost() -> None:
-    written = json.loads(json.dumps(run_document(PRICED, summarize_run(PRICED), None), allow_nan=False))
-    cost = written["cost"]
-    expected = {"currency": "USD", "instance": "p2.xlarge", "price_per_hour": 0.171, "hours": 45}
-    assert cost.items() >= expected.items()
-    assert (cost["target"]["epoch"], cost["target"]["seconds"]) == (2, pytest.approx(4 * 3600.0))
-    assert written["summary"]["cost/machine"] == cost["machine"] == pytest.approx(7.695)
 
 
 def test_mlflow_gets_costs_as_a_group_of_metrics_with_currency_and_instance() -> None:

@@ -99,9 +99,7 @@ def test_a_document_in_markdown_has_headings_sentences_and_tables() -> None:
         ("samples_per_second", "samples/s", 12_345.6, "12,346"),
         ("step_time_median_seconds", "step time median", 0.00367, "3.67 ms"),
         ("peak_memory_bytes", "peak memory", 2.0**30, "1.00 GiB"),
-        ("flops_per_second", "FLOP/s", 1.25e9, "1.25 GFLOP/s"),
         ("val_accuracy", "val accuracy", 0.9689, "0.9689"),
-        ("breakdown/steady_seconds", "process: steady", 12.0, "12 s"),
     ],
 )
 def test_a_metric_has_its_title_and_format_from_its_unit(name: str, title: str, value: float, shown: str) -> None:

@@ -1,5 +1,6 @@
 """What the console shows of a trained model beyond its epochs, word by word."""
 
+from collections.abc import Callable
 from typing import Any
 
 from builders import build_epoch, build_recipe, build_request, build_result
@@ -30,10 +31,6 @@ def test_says_which_losses_have_a_second_softmax() -> None:
         assert len(lines) == bool(heads) and "".join(lines).startswith(begin)
 
 
-def shown(run: RunResult) -> str:
-    return "\n".join(text(run_sections(run, Summary(metrics={})), 200))
-
-
 def test_shows_what_the_training_samples_gave_in_inference_mode() -> None:
     record = build_epoch(inference_loss=0.125, inference_accuracy=0.96875, inference_seconds=0.5)
     assert epoch_lines(record, None)[1].endswith("loss 0.125, accuracy 0.96875")
@@ -42,29 +39,16 @@ def test_shows_what_the_training_samples_gave_in_inference_mode() -> None:
     assert len(epoch_lines(build_epoch(), None)) == 1
 
 
-def test_shows_each_evaluation_with_its_samples() -> None:
+def test_evaluations_and_predictions_are_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
     evaluations = (
         Evaluation(name="test", num_samples=26_032, seconds=2.0, loss=0.5, accuracy=0.875),
         Evaluation(name="multiview", num_samples=10_000, seconds=0.25, loss=None, accuracy=0.75),
     )
-    lines = shown(build_run(evaluations=evaluations)).splitlines()
-    assert "  Test split  accuracy 0.875, loss 0.5 (26,032 samples in 2 s)" in lines
-    assert "  Multi-view  accuracy 0.75, loss - (10,000 samples in 250 ms)" in lines
-
-
-def test_shows_labels_beside_predictions_and_the_accuracy_of_each_class() -> None:
     predictions = Predictions(
         first_labels=(7, 10, 1), first_predictions=(7, 10, 2), class_samples=(4, 0, 1_000), class_correct=(3, 0, 900)
     )
-    found = shown(build_run(predictions=predictions))
-    assert "  label        7 10  1\n  prediction   7 10  2\n" in found
-    rows = [line.split() for line in found.partition("of each class\n")[2].splitlines()[1:5]]
-    assert rows == [
-        ["0", "0.750000", "3", "4"],
-        ["1", "0", "0"],
-        ["2", "0.900000", "900", "1,000"],
-        ["all", "0.899402", "903", "1,004"],
-    ]
+    run = build_run(evaluations=evaluations, predictions=predictions)
+    golden("trained.txt", "\n".join(text(run_sections(run, Summary(metrics={})), 80)) + "\n")
 
 
 def test_says_how_to_resume_only_where_there_is_something_left() -> None:

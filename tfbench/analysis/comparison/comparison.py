@@ -77,6 +77,18 @@ class Entry:
         """Mean time of a step at its speed; None without a run."""
         return self.global_batch_size / self.speed if self.global_batch_size and self.speed else None
 
+    @property
+    def input_share(self) -> float | None:
+        """Share of a step's time that its input would take alone; None: not measured."""
+        headrooms = [headroom for run in self.runs if (headroom := run.metrics.get("input_headroom"))]
+        return 1 / geometric_mean(headrooms) if headrooms else None
+
+    @property
+    def transfer_share(self) -> float | None:
+        """Mean share of a traced step in collectives, with waiting for others in a process; None: none was traced."""
+        shares = [share for run in self.runs if (share := run.metrics.get("transfer_share")) is not None]
+        return sum(shares) / len(shares) if shares else None
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Row:

@@ -206,14 +206,10 @@ class Spread:
     interval: Interval | None  # None: too few values, or values that tell nothing of another process
 
     @property
-    def is_geometric(self) -> bool:
-        """Whether `center` is the geometric mean: so it is of times, speeds and sizes, which err by factors."""
-        return self.metric != "val_accuracy" and min(self.values) > 0
-
-    @property
     def center(self) -> float:
-        """The mean that an interval lies around."""
-        return geometric_mean(self.values) if self.is_geometric else statistics.fmean(self.values)
+        """The mean that an interval lies around: the geometric one of times, speeds and sizes, which err by factors."""
+        is_geometric = self.metric != "val_accuracy" and min(self.values) > 0
+        return geometric_mean(self.values) if is_geometric else statistics.fmean(self.values)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,6 @@ import dataclasses
 from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
-from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, mode_of
 from tfbench.records.sweep import WORKERS_KEY
@@ -40,11 +39,6 @@ class ScalingPoint:
     adds_hardware: bool  # whether devices are hardware of their own, and not the cores of one processor
 
     @property
-    def step_seconds(self) -> float | None:
-        """Mean time of a step."""
-        return self.entry.step_seconds
-
-    @property
     def exchanged_bytes(self) -> float | None:
         """In a step: compiled collectives, or the gradients where those were not read back; None: not known."""
         run = self.entry.runs[0]
@@ -59,16 +53,6 @@ class ScalingPoint:
     def state_bytes(self) -> float | None:
         """Weights and the optimizer's variables, on a device; None: not known."""
         return self.entry.runs[0].metrics.get("state_bytes_per_device")
-
-    @property
-    def transfer_share(self) -> float | None:
-        """Of a traced step, in collectives, waiting for each other in a process included."""
-        return transfer_share(self.entry)
-
-    @property
-    def input_share(self) -> float | None:
-        """Of a step's time, that its input would take alone; None: not measured."""
-        return input_share(self.entry)
 
     @property
     def per_replica_batch_size(self) -> int:
@@ -175,15 +159,3 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
         return None
     kind: Literal["strong", "weak"] = "weak" if is_weak else "strong"
     return Scaling(kind=kind, points=tuple(points), shares_cores=not adds_hardware)
-
-
-def input_share(entry: Entry) -> float | None:
-    """Returns the share of a step's time that its input would take alone; None: not measured."""
-    headrooms = [headroom for run in entry.runs if (headroom := run.metrics.get("input_headroom"))]
-    return 1 / geometric_mean(headrooms) if headrooms else None
-
-
-def transfer_share(entry: Entry) -> float | None:
-    """Returns the mean share of a step in collectives, of runs that traced one; None: none did."""
-    shares = [share for run in entry.runs if (share := run.metrics.get("transfer_share")) is not None]
-    return sum(shares) / len(shares) if shares else None

@@ -8,7 +8,7 @@ from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, descr
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
 from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences
-from tfbench.analysis.comparison.scaling import Scaling, find_scaling, input_share, transfer_share
+from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.analysis.run.warnings import MIN_HEADROOM
 from tfbench.recipe.backend_support import title_of
 from tfbench.records.sweep import AGAIN
@@ -109,7 +109,7 @@ def _of_setup(
 
 def _describe_cause(entry: Entry) -> str:
     """Returns what was measured that makes a setup slower: a sentence after a blank; "" where nothing is known."""
-    share, collectives = input_share(entry), transfer_share(entry)
+    share, collectives = entry.input_share, entry.transfer_share
     if share is not None and 1 / MIN_HEADROOM < share <= 1:  # more than the step it is part of tells nothing
         return f" The input pipeline alone takes {100 * share:.0f} % of a step."
     return f" Collectives take {100 * collectives:.0f} % of a step." if collectives else ""

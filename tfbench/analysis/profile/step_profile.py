@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, Direction] = ("forward", "backward")
@@ -42,16 +42,6 @@ class Work:
     bound: Literal["arithmetic", "memory"] | None = None
     roof_share: float | None = None
     exceeds_peak: bool = False
-
-    @property
-    def flops_per_second(self) -> float | None:
-        """What was achieved."""
-        return self.flops / self.seconds if self.flops and self.seconds > 0 else None
-
-    @property
-    def flops_per_byte(self) -> float | None:
-        """Operations for each byte that must move."""
-        return self.flops / self.num_bytes if self.flops is not None and self.num_bytes else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +100,6 @@ class Part(NamedTuple):
     share: float
     layer: str | None = None
     kind: str | None = None
-    work: Work | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,7 +148,7 @@ class StepProfile:
         return max(self._list_parts(), key=lambda part: part.seconds)
 
     def _list_parts(self) -> Iterator[Part]:
-        def part(name: str, seconds: float, *of_layer: Any) -> Part:
+        def part(name: str, seconds: float, *of_layer: str) -> Part:
             return Part(name, seconds, seconds / self.full_seconds, *of_layer)
 
         told_apart = [check.phase for check in self.checks]
@@ -173,4 +162,4 @@ class StepProfile:
         yield part("optimizer", self.optimizer_seconds or 0.0)
         for layer in self.layers:
             for direction, work in zip(DIRECTIONS, (layer.forward, layer.backward), strict=True):
-                yield part(f"{direction} of {layer.name}", work.seconds, layer.name, layer.kind, work)
+                yield part(f"{direction} of {layer.name}", work.seconds, layer.name, layer.kind)

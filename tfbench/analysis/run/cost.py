@@ -7,15 +7,13 @@ from tfbench.analysis.run.early_stop import reaches
 from tfbench.records.run import RunResult
 
 SECONDS_PER_HOUR = 3600.0
-_NAME = "val_accuracy"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """A validation accuracy, when a run reached it, and what that cost; None: no epoch did, or there is no price."""
+    """A validation accuracy, when a run reached it, and what that cost; None: no epoch did."""
 
     val_accuracy: float
-    origin: str  # which target this is, for people
     epoch: int | None = None
     seconds: float | None = None  # from the request of the run to the end of that epoch
     machine: float | None = None  # cost of the machine until then
@@ -71,7 +69,7 @@ def compute_cost(result: RunResult) -> Cost | None:
         hours=hours,
         machine=hours * config.price_per_hour,
         epoch=statistics.fmean(epochs) / SECONDS_PER_HOUR * config.price_per_hour if epochs else None,
-        target=find_target(result),
+        target=_find_target(result, config.price_per_hour),
     )
 
 
@@ -79,36 +77,20 @@ def _seconds_until(time: float, result: RunResult) -> float:
     return max(0.0, time - result.request.created)  # a clock that is set back earns nothing
 
 
-def find_target(result: RunResult) -> Target | None:
+def _find_target(result: RunResult, price_per_hour: float) -> Target | None:
     """Returns the accuracy that a run is to reach, and when it did; None without one, or if nothing was validated.
 
-    Nor is it known of a run that goes on from a checkpoint: another run went a part of the way.
-    """
-    validated = [record for record in result.epochs if record.val_accuracy is not None]
-    named = _name_target(result)
-    if named is None or not validated or result.request.resume:
-        return None
-    for record in validated:
-        if reaches(record.val_accuracy, named[0]):
-            seconds = _seconds_until(record.finished_at, result)
-            price = result.request.recipe.cost.price_per_hour
-            machine = None if price is None else seconds / SECONDS_PER_HOUR * price
-            return Target(*named, record.epoch, seconds, machine)
-    return Target(*named)
-
-
-def _name_target(result: RunResult) -> tuple[float, str] | None:
-    """Returns the accuracy that is expected, else the one that training stops at, else the best published; and which.
-
-    Only published accuracies that were checked count. Neither these nor an expected one is a target for synthetic data.
+    It is what is expected of real data, else what training stops at. It is not known of a run that goes on from a
+    checkpoint: another run went a part of the way.
     """
     recipe = result.request.recipe
-    if recipe.expect.target_accuracy is not None and not result.is_synthetic:
-        return recipe.expect.target_accuracy, "expect.target_accuracy"
-    if recipe.training.stop_at_val_accuracy is not None:
-        return recipe.training.stop_at_val_accuracy, "training.stop_at_val_accuracy"
-    published = [reference for reference in recipe.reference if reference.verified and _NAME in reference.figures]
-    if result.is_synthetic or not published:
+    expected = None if result.is_synthetic else recipe.expect.target_accuracy
+    wanted = recipe.training.stop_at_val_accuracy if expected is None else expected
+    validated = [record for record in result.epochs if record.val_accuracy is not None]
+    if wanted is None or not validated or result.request.resume:
         return None
-    best = max(published, key=lambda reference: reference.figures[_NAME])
-    return best.figures[_NAME], f"best published, {best.hardware}"
+    for record in validated:
+        if reaches(record.val_accuracy, wanted):
+            seconds = _seconds_until(record.finished_at, result)
+            return Target(wanted, record.epoch, seconds, seconds / SECONDS_PER_HOUR * price_per_hour)
+    return Target(wanted)

@@ -7,12 +7,7 @@ from typing import Any, Literal
 
 from tfbench.analysis.comparison.brief import machine_of
 from tfbench.analysis.comparison.comparison import Comparison, Entry
-from tfbench.analysis.comparison.machines import (
-    energy_parts,
-    energy_per_epoch,
-    has_energy,
-    samples_per_joule,
-)
+from tfbench.analysis.comparison.machines import energy_parts, has_energy, samples_per_joule
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats
@@ -56,7 +51,7 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
         columns += [Column(f"energy {setup}", "samples/J", rank=1)] if has_energy(comparison) else []
     rows = []
     for row in comparison.rows:
-        setting = {key: format_value(value) for key, value in row.setting.items()}  # "-" for what is not set
+        setting = {key: format_value(value) for key, value in row.setting.items()}  # "none" for what is not set
         values: dict[str, Any] = {**setting, "num_parameters": row.num_parameters}
         for setup, entry in row.entries.items():
             values |= {f"speed {setup}": speed_text(entry), f"ratio {setup}": speedup_text(entry)}
@@ -130,7 +125,7 @@ def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[
 
 def _entry_document(entry: Entry) -> dict[str, Any]:
     status, reason = outcome_of(entry)
-    hidden = ("runs", "speed", "outcome", "left_out", "host", "measured")
+    hidden = ("runs", "speed", "outcome", "left_out", "host", "measured", "input_share", "transfer_share")
     return {
         **to_plain(entry, without=hidden),
         "machine": machine_of(entry.runs[0]) if entry.runs else None,
@@ -139,7 +134,6 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
         "samples_per_second": entry.speed,
         "runs": [{"id": run.run_id, "samples_per_second": run.speed} for run in entry.runs],
         "samples_per_joule": samples_per_joule(entry),
-        "energy_joules_per_epoch": energy_per_epoch(entry),
         "energy_parts": list(energy_parts(entry)),
     }
 

@@ -2,7 +2,7 @@
 
 from tfbench.analysis.comparison.difference import SPEED_METRIC, RunDifference
 from tfbench.recipe.backend_support import title_of
-from tfbench.report.formats import format_number
+from tfbench.records.sweep import format_value
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
 from tfbench.wording import join_words
 
@@ -47,23 +47,6 @@ def describe_speed(difference: RunDifference) -> str:
         f"{SPEED_METRIC}: B is {ratio:.3g}x as fast as A. Not judged: two single runs do not show what chance does. "
         "Measure both in a sweep, in two rounds or more."
     )
-
-
-def format_value(value: object) -> str:
-    """Returns a plain value as TOML would have it, but for quotes; "none" for what does not exist or is not known."""
-    match value:
-        case None:
-            return "none"
-        case "":
-            return "not set"
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return format_number(value)
-        case list() | tuple():
-            return ", ".join(map(format_value, value)) or "none"
-        case _:
-            return str(value)
 
 
 def _describe_unequal(difference: RunDifference) -> str:

@@ -1,6 +1,5 @@
-"""A comparison as plots: speed and speed-up by batch size or what else is varied, scaling, where the time went."""
+"""A comparison as plots: speed and speed-up by batch size or what else is varied, and scaling."""
 
-import statistics
 import textwrap
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.records.sweep import BATCH_KEY, describe_setting
 from tfbench.report.comparison.scaling import scaling_title
-from tfbench.report.plot import Panel, Plot, Point, Series, breakdown_plot, breakdown_seconds, keep_ends
+from tfbench.report.plot import Panel, Plot, Point, Series, keep_ends
 
 _BATCH_LABEL = "global batch size (samples)"
 _TITLE_WIDTH = 40  # characters
@@ -51,24 +50,7 @@ def comparison_plots(comparison: Comparison, finding: str = "") -> tuple[Plot, .
         plots = [_speeds(comparison, layout, finding), _speedups(comparison, layout, finding)]
     if scaling := find_scaling(comparison):
         plots.append(_scaling(comparison, scaling, finding))
-    shown = [plot for plot in plots if any(one.points for panel in plot.panels for one in panel.series)]
-    if breakdowns := median_breakdowns(comparison):
-        title = f"Where the time of a measuring process went, median of the runs of each\n{_subject(comparison)}"
-        shown.append(breakdown_plot(title, breakdowns))
-    return tuple(shown)
-
-
-def median_breakdowns(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Returns, by setup, the median seconds of each entry of the time breakdown; runs without one are left out."""
-    found: dict[str, dict[str, float]] = {}
-    for setup in comparison.setups:
-        runs = [run for row in comparison.rows for run in row.entries[setup].runs]
-        breakdowns = [breakdown_seconds(run.metrics) for run in runs if run.metrics.get("breakdown/wall_seconds")]
-        if breakdowns:
-            found[setup] = {
-                name: statistics.median(breakdown[name] for breakdown in breakdowns) for name in breakdowns[0]
-            }
-    return found
+    return tuple(plot for plot in plots if any(one.points for panel in plot.panels for one in panel.series))
 
 
 def _speeds(comparison: Comparison, layout: Layout, finding: str) -> Plot:

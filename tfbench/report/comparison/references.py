@@ -12,7 +12,6 @@ from tfbench.report.table import Column, Section, Table
 from tfbench.wording import count
 
 DISCLAIMER = "Hardware and software differ: no ratio here compares devices alone."
-_PHASES = ("forward_seconds", "backward_seconds", "update_seconds")  # of a step; no run measures its own
 
 
 def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True) -> Section | None:
@@ -29,7 +28,7 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
         why = reasons.pop() if len(reasons) == 1 else "the report lists the reasons"
         sentences.append(f"{count(len(others), 'published result')} not comparable: {why}")
     rows = [match.reference["figures"] | {"of": _describe_match(match)} for match in matches]
-    names = dict.fromkeys(name for row in rows for name in row if name not in ("of", *_PHASES))
+    names = dict.fromkeys(name for row in rows for name in row if name != "of")
     columns = (*(Column(name, name, format_number) for name in names), Column("of", "of", align="left"))
     notes = [f"{one['hardware']}: {one['notes']}" for match in matches if (one := match.reference).get("notes")]
     sources = dict.fromkeys(match.reference.get("source") for match in matches)

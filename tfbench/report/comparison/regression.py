@@ -1,6 +1,5 @@
 """Whether a recipe has become slower, as sections and as JSON."""
 
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,10 @@ from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.judging import describe_ratio
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
-from tfbench.report.comparison.difference import format_value
+from tfbench.records.sweep import format_value
 from tfbench.report.comparison.speeds import with_interval
 from tfbench.report.document import to_plain
-from tfbench.report.formats import format_speed
+from tfbench.report.formats import format_date, format_speed
 from tfbench.report.table import Section, facts, warnings_section
 from tfbench.wording import count, format_share
 
@@ -26,9 +25,8 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, warning
         num_failed: Runs that failed now, and are left out.
         warnings: What disturbed the runs.
     """
-    created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
     pairs = {
-        "Check": f"{check.current.recipe} against {source} of {created:%Y-%m-%d %H:%M} UTC",
+        "Check": f"{check.current.recipe} against {source} of {format_date(check.baseline.created)}",
         "Baseline": _describe_speeds(check.baseline),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
         "Fails": f"from {format_share(check.smallest_detectable)} slower (--fail-above {100 * check.fail_above:g}%)",

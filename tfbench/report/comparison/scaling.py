@@ -5,7 +5,10 @@ from typing import Any
 from tfbench.analysis.comparison.scaling import Scaling
 from tfbench.report.comparison.speeds import speed_text, speedup_text
 from tfbench.report.document import to_plain
+from tfbench.report.formats import format_percent
 from tfbench.report.table import Column, Section, Table
+
+_OF_ENTRY = ("step_seconds", "transfer_share", "input_share")
 
 
 def scaling_title(scaling: Scaling) -> str:
@@ -23,15 +26,16 @@ def scaling_section(scaling: Scaling, *notes: str) -> Section:
         Column("per_replica_batch_size", "batch", "{:,}".format, rank=4),
         Column("speed", "samples/s"),
         Column("speedup", "speed-up"),
-        Column("efficiency", "efficiency", lambda efficiency: _percent(efficiency.value)),
+        Column("efficiency", "efficiency", lambda efficiency: format_percent(efficiency.value)),
         Column("step_seconds", "step", lambda seconds: f"{1e3 * seconds:.3g} ms", rank=2),
         Column("exchanged_bytes", "exchanged", _mebibytes, rank=1),
         Column("state_bytes", "held", _mebibytes, rank=6),
-        Column("transfer_share", "collectives", _percent, rank=5),
-        Column("input_share", "input", _percent, rank=7),
+        Column("transfer_share", "collectives", format_percent, rank=5),
+        Column("input_share", "input", format_percent, rank=7),
     )
     rows = [
         {column.key: getattr(point, column.key, None) for column in columns}
+        | {name: getattr(point.entry, name) for name in _OF_ENTRY}
         | {
             "mode": None if scaling.has_replicas else point.mode,
             "speed": speed_text(point.entry),
@@ -50,9 +54,8 @@ def scaling_document(scaling: Scaling) -> dict[str, Any]:
     points = [
         to_plain(point, without=("entry", "adds_hardware"))
         | {
-            "setup": point.entry.setup,
+            **{name: getattr(point.entry, name) for name in ("setup", *_OF_ENTRY)},
             "samples_per_second": point.entry.speed,
-            "expected_speedup": point.num_devices if point.adds_hardware else None,
         }
         for point in scaling.points
     ]
@@ -61,7 +64,3 @@ def scaling_document(scaling: Scaling) -> dict[str, Any]:
 
 def _mebibytes(num_bytes: float) -> str:
     return f"{num_bytes / 2**20:.3g} MiB"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

@@ -1,4 +1,4 @@
-"""Where a step's time goes, as sections: phases, layers with what limits them, an epoch, published times."""
+"""Where a step's time goes, as sections: phases, layers with what limits them, an epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -7,21 +7,18 @@ from tfbench.analysis.profile.step_profile import DIRECTIONS, HOST_OVERHEAD, LOS
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.records.profile import PHASES, Profile, ProfiledOperation
 from tfbench.records.run import RunResult
-from tfbench.report.comparison.references import name_reference
-from tfbench.report.formats import format_si, format_time
+from tfbench.report.formats import format_percent, format_si, format_time
 from tfbench.report.table import Column, Section, Table, facts
-from tfbench.schema import to_plain
 from tfbench.wording import count, cut
 
 NUM_LAYERS = 4  # on a screen; the longest
 _NAME = 24  # characters of a layer's name, for a table of 80
 _BAR = 30
-_DISCLAIMER = "Hardware and software differ: no ratio of these times compares devices alone."
 Row = dict[str, Any]  # of the table of layers: a label, and seconds by phase
 
 
 def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = False) -> list[Section]:
-    """Returns phases and the longest layers; the whole also has the rest of the step, and published times.
+    """Returns phases and the longest layers; the whole also has the rest of the step.
 
     Args:
         result: A run that was asked for a step's profile.
@@ -37,8 +34,7 @@ def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = F
 
     sections = [_phases(result, step, show), _layers(result, step, show, is_whole=is_whole)]
     if is_whole:
-        sections += [Section("", tables=(facts(_describe_epoch(result, step)),))]
-        sections += _published(result, step)
+        sections.append(Section("", tables=(facts(_describe_epoch(result, step)),)))
     return sections
 
 
@@ -70,16 +66,6 @@ def _list_layers(layers: Sequence[LayerTime]) -> list[Row]:
     ]
 
 
-def format_seconds(seconds: float) -> str:
-    """Returns a time in three significant digits, whole seconds from a hundred on: "6.07 ms", "1,234 s"."""
-    return f"{seconds:,.0f} s" if seconds >= 100 else format_time(float(f"{seconds:.3g}"))
-
-
-def percent(share: float) -> str:
-    """Returns a share in whole per cent; what rounds to nothing has no sign."""
-    return f"{100 * round(share, 2) + 0.0:.0f} %"
-
-
 def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) -> Section:
     longest = max(phase.seconds for phase in step.phases)
     rows: list[Row] = [
@@ -99,13 +85,13 @@ def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) 
         Column("name", "", align="left"),
         Column("seconds", "", lambda seconds: f"{show(seconds)} ms"),
         Column("half", "", lambda half: f"± {show(half)}"),
-        Column("share", "", percent),
+        Column("share", "", format_percent),
         Column("bar", "", align="left"),
     )
     batch = f" of {count(result.placement.global_batch_size, 'sample')}" if result.placement else ""
-    full = "" if step.full_half_width is None else f" ± {format_seconds(step.full_half_width)}"
+    full = "" if step.full_half_width is None else f" ± {format_time(step.full_half_width, 3)}"
     left_out = f", {step.num_slow_rounds:,} slower left out" if step.num_slow_rounds else ""
-    title = f"A step{batch}: {format_seconds(step.full_seconds)}{full} ({count(step.num_rounds, 'round')}{left_out})"
+    title = f"A step{batch}: {format_time(step.full_seconds, 3)}{full} ({count(step.num_rounds, 'round')}{left_out})"
     return Section(title, tables=(Table("", columns, rows),))
 
 
@@ -126,7 +112,7 @@ def _layers(result: RunResult, step: StepProfile, show: Callable[[float], str], 
     columns = (
         Column("label", "Layers, ms" if is_whole else "Top layers, ms", align="left", width=_NAME),
         *(Column(name, name, show) for name in (PHASES if is_whole else DIRECTIONS)),
-        Column("share", "share", percent),
+        Column("share", "share", format_percent),
         Column("work", "limit, of peak", _bound, align="left"),
     )
     return Section("", tables=(Table("", columns, shown),))
@@ -148,39 +134,15 @@ def _shorten(label: str, name: str) -> str:
 
 def _describe_epoch(result: RunResult, step: StepProfile) -> Iterator[tuple[str, str]]:
     if step.extrapolated_epoch_seconds is not None:
-        steps, total = count(step.steps_per_epoch or 0, "step"), format_seconds(step.extrapolated_epoch_seconds)
-        yield "Epoch", f"{steps} x {format_seconds(step.sum_seconds)} = {total}"
+        steps, total = count(step.steps_per_epoch or 0, "step"), format_time(step.extrapolated_epoch_seconds, 3)
+        yield "Epoch", f"{steps} x {format_time(step.sum_seconds, 3)} = {total}"
     no_peak = "disturbed by other processes" if result.peak_checks else "not measured"
     flops, bandwidth = step.peak_flops_per_second, step.bytes_per_second
     texts = [f"{format_si(flops, 'FLOP/s')} in a matrix product" if flops else f"matrix product {no_peak}"]
     texts.append(f"memory {f'{bandwidth / 1e9:.3g} GB/s' if bandwidth else 'not measured'}")
     if step.pipeline_seconds is not None:
-        texts.append(f"input pipeline alone {format_seconds(step.pipeline_seconds)} per batch")
+        texts.append(f"input pipeline alone {format_time(step.pipeline_seconds, 3)} per batch")
     yield "Machine", "; ".join(texts)
-
-
-def _published(result: RunResult, step: StepProfile) -> Iterator[Section]:
-    """Yields published times of phases and layers beside ours, and why they cannot be compared."""
-    ours = {phase.name: phase.seconds for phase in step.phases}
-    for layer in step.layers:
-        for direction, work in zip(DIRECTIONS, (layer.forward, layer.backward), strict=True):
-            key = f"{direction}/{layer.name}"
-            ours[key] = ours.get(key, 0.0) + work.seconds  # a layer that is used several times
-    columns = (
-        Column("name", "ms", align="left"),
-        Column("theirs", "published", lambda seconds: f"{1e3 * seconds:.4g}"),
-        Column("ours", "here", lambda seconds: f"{1e3 * seconds:.4g}"),
-    )
-    for reference in result.request.recipe.reference:
-        figures = reference.figures
-        theirs: dict[str, float] = {name: figures[f"{name}_seconds"] for name in PHASES if f"{name}_seconds" in figures}
-        theirs |= reference.layer_seconds
-        rows = [{"name": name, "theirs": seconds, "ours": ours.get(name)} for name, seconds in theirs.items()]
-        why = f"Not comparable: {reference.not_comparable}" if reference.not_comparable else _DISCLAIMER
-        notes = (f"{why.rstrip('.')}. Source: {reference.source}",)
-        if rows:
-            name = name_reference(to_plain(reference))
-            yield Section(f"Published for the recipe: {name}", tables=(Table("", columns, rows, notes),))
 
 
 _IN_FUNCTION = "StatefulPartitionedCall/"  # what Keras's compiled step begins the name of every operation with
@@ -216,9 +178,9 @@ def operation_section(profile: Profile, limit: int = 15) -> Section:
         Column("kind", "kind", align="left"),
         Column("num", "per step", lambda num: f"{num:,.4g}"),
         Column("seconds", "own ms", lambda seconds: f"{1e3 * seconds:.3f}"),
-        Column("share", "share", percent),
+        Column("share", "share", format_percent),
     )
-    note = f"A traced step takes {format_seconds(step_seconds)}. Operations side by side share their time."
+    note = f"A traced step takes {format_time(step_seconds, 3)}. Operations side by side share their time."
     rows = [row | {"share": row["seconds"] / step_seconds} for row in rows]
     title = f"Operations of {count(profile.num_traced_steps, 'traced step')}, by their own time"
     return Section(title, tables=(Table("", columns, rows, (note,)),))

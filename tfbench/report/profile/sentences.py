@@ -11,7 +11,8 @@ from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult
 from tfbench.report.document import to_plain
-from tfbench.report.profile.sections import format_seconds, operation_section, profile_sections, trace_section
+from tfbench.report.formats import format_time
+from tfbench.report.profile.sections import operation_section, profile_sections, trace_section
 from tfbench.report.run.sections import settings_sections, short_warnings, status_line
 from tfbench.report.table import Section, warnings_section
 from tfbench.wording import command_line, format_share, store_of
@@ -33,9 +34,9 @@ def describe_bottleneck(step: StepProfile) -> str:
         return f"Bottleneck: not clear, the phases add up to {added} of a step."
     found, (kind, seconds) = step.bottleneck, _find_longest_kind(step)
     name = f"{found.name} ({found.kind})" if found.layer else found.name
-    size = f"{format_seconds(found.seconds)} of {format_seconds(step.full_seconds)} ({format_share(found.share)})"
+    size = f"{format_time(found.seconds, 3)} of {format_time(step.full_seconds, 3)} ({format_share(found.share)})"
     if seconds > (1 if found.share < _STANDS_OUT else _OUTWEIGHS) * found.seconds:
-        together = f"{format_seconds(seconds)} ({format_share(seconds / step.full_seconds)})"
+        together = f"{format_time(seconds, 3)} ({format_share(seconds / step.full_seconds)})"
         return f"Bottleneck: all {kind} layers, {together} together; the longest part is {name}, {size}."
     return f"Bottleneck: {name}, {size}."
 
@@ -68,9 +69,10 @@ def profile_warnings(result: RunResult) -> list[str]:
 
 def _check_step(step: StepProfile) -> Iterator[str]:
     if abs(step.relative_difference) > _MAX_DIFFERENCE:
-        text = f"the phases add up to {_more(step.relative_difference)} than the full step."
+        more = "more" if step.difference_seconds > 0 else "less"
+        text = f"the phases add up to {format_share(abs(step.relative_difference))} {more} than the full step."
         if _is_of_pipeline(step):
-            text += f" The input pipeline alone takes {format_seconds(step.pipeline_seconds or 0.0)} per batch."
+            text += f" The input pipeline alone takes {format_time(step.pipeline_seconds or 0.0, 3)} per batch."
         if step.difference_seconds > 0 and step.on_device:
             text += " Calls of phases wait for the GPU each, and steps of fit do not."
         yield f"{text} Measure for longer (--seconds 60) on a quiet machine."
@@ -102,10 +104,6 @@ def _find_longest_kind(step: StepProfile) -> tuple[str, float]:
     for layer in step.layers:
         kinds[layer.kind] = kinds.get(layer.kind, 0.0) + layer.seconds
     return max(kinds.items(), key=lambda item: item[1], default=("", 0.0))
-
-
-def _more(share: float) -> str:
-    return f"{format_share(abs(share))} {'more' if share > 0 else 'less'}"
 
 
 def profile_screen(

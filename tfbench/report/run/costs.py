@@ -1,12 +1,10 @@
-"""What a run cost, and what it took of energy: as labelled texts, and as a JSON object."""
+"""What a run cost, and what it took of energy, as labelled texts."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.records.run import RunResult
-from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number, format_time
 
 _UNITS = {"samples_per_joule": "samples/J", "energy_joules_per_epoch": "J an epoch", "mean_watts": "W"}
@@ -25,14 +23,6 @@ def energy_facts(
         yield from (("Energy", f"not measured: {problem}") for problem in energy.problems)
 
 
-def energy_document(result: RunResult) -> dict[str, Any] | None:
-    """Returns what was measured of energy in joules, of what, and why there is no more; None: it was not looked for."""
-    energy, found = find_energy(result), result.energy
-    if energy is None or found is None:
-        return None
-    return {"sources": to_plain(found.sources), **to_plain(energy)}
-
-
 def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[str, str]]:
     """Yields what the machine cost, for how long and at which price; in full also an epoch, and the way to a target."""
     cost = compute_cost(result)
@@ -48,6 +38,6 @@ def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[st
     if is_full and cost.epoch is not None:
         yield "Cost", f"{money(cost.epoch)} an epoch, training and validation"
     if is_full and (target := cost.target):
-        wanted = f"val_accuracy {format_number(target.val_accuracy)} ({target.origin})"
+        wanted = f"val_accuracy {format_number(target.val_accuracy)}"
         reached = None if target.machine is None else f"{money(target.machine)} to {wanted} in epoch {target.epoch}"
         yield "Cost", reached or f"not reached: {wanted}"

@@ -14,10 +14,6 @@ from tfbench.wording import count
 _GAP = "   "  # between what a line says
 
 
-def _decimals(value: float) -> str:
-    return f"{value:.4f}"
-
-
 def _seconds(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
@@ -30,8 +26,8 @@ _EPOCHS = Table(
         Column("epoch_seconds", "epoch s", _seconds, width=7),
         Column("loss", "loss", "{:.4g}".format, width=9),
         Column("val_loss", "val loss", "{:.4g}".format, width=9),
-        Column("accuracy", "accuracy", _decimals),
-        Column("val_accuracy", "val acc", _decimals, width=7),
+        Column("accuracy", "accuracy", "{:.4f}".format),
+        Column("val_accuracy", "val acc", "{:.4f}".format, width=7),
         Column("elapsed_seconds", "elapsed s", _seconds, width=9),
     ),
     (),

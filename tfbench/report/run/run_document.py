@@ -4,12 +4,12 @@ import dataclasses
 from typing import Any
 
 from tfbench.analysis.run.cost import compute_cost
+from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables
 from tfbench.records.placement import Placement
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun, read_fast
 from tfbench.report.document import FORMAT_VERSION, finite, format_iso, to_plain
 from tfbench.report.profile.sentences import profile_document, profile_warnings
-from tfbench.report.run.costs import energy_document
 
 # In other words, or, as raw readings that are long, in the journal.
 _TOLD_OTHERWISE = (
@@ -32,7 +32,7 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
     request, recipe, placement = result.request, result.request.recipe, result.placement
     known = to_plain(result, without=_TOLD_OTHERWISE)
     asked = {"strategy": recipe.distribution.strategy, "global_batch_size": recipe.training.global_batch_size}
-    fast, speed = read_fast(request), summary.metrics.get("samples_per_second")
+    energy, fast, speed = find_energy(result), read_fast(request), summary.metrics.get("samples_per_second")
     values = {
         "format_version": FORMAT_VERSION,
         "id": request.run_id,
@@ -61,7 +61,7 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
             "settings": {f"training.{key}": value for key, value in fast.settings.items()},
         },
         "cost": to_plain(compute_cost(result)),
-        "energy": energy_document(result),
+        "energy": energy and {**known["energy"], **to_plain(energy)},
         "tags": request.tags,
         "mlflow": to_plain(tracked),
         "reference": to_plain(recipe.reference),

@@ -9,7 +9,7 @@ from tfbench.analysis.comparison.references import match_run
 from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
-from tfbench.report.comparison.difference import format_value
+from tfbench.records.sweep import format_value
 from tfbench.report.comparison.references import describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.run.costs import cost_facts, energy_facts
@@ -109,25 +109,19 @@ def _predictions(result: RunResult) -> Iterator[Section]:
         pairs = [(name, " ".join(f"{number:{width}}" for number in numbers)) for name, numbers in named.items()]
         yield Section(f"First {len(labels)} validation samples{mark}", tables=(facts(pairs),))
     if found.class_samples:
+        classes = [*range(len(found.class_samples)), "all"]
+        correct, samples = ([*counts, sum(counts)] for counts in (found.class_correct, found.class_samples))
         rows = [
-            {
-                "class": str(number),
-                "accuracy": correct / samples if samples else None,
-                "correct": correct,
-                "of": samples,
-            }
-            for number, (correct, samples) in enumerate(zip(found.class_correct, found.class_samples, strict=True))
+            {"class": name, "accuracy": right / num if num else None, "correct": right, "of": num}
+            for name, right, num in zip(classes, correct, samples, strict=True)
         ]
-        correct, samples = sum(found.class_correct), sum(found.class_samples)
-        rows.append({"class": "all", "accuracy": correct / samples, "correct": correct, "of": samples})
         columns = (
             Column("class", "class"),
             Column("accuracy", "accuracy", "{:.6f}".format),
             *(Column(name, name, "{:,}".format) for name in ("correct", "of")),
         )
-        yield Section(
-            f"Validation accuracy of each class{mark}", tables=(Table("accuracy of each class", columns, rows),)
-        )
+        table = Table("accuracy of each class", columns, rows)
+        yield Section(f"Validation accuracy of each class{mark}", tables=(table,))
 
 
 def short_warnings(result: RunResult, warnings: Sequence[str]) -> Iterator[Section]:
