@@ -42,9 +42,7 @@ def describe(config: Config) -> DatasetSpec:
     """Returns shapes and sizes."""
     return DatasetSpec(
         input_shape=(config.time_steps, config.num_features),
-        input_dtype="float32",
         target_shape=(1,),
-        num_classes=None,
         train_samples=config.num_samples,
         validation_samples=config.validation_samples,
     )

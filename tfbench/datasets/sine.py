@@ -51,9 +51,7 @@ def describe(config: Config) -> DatasetSpec:
     is_consecutive = config.order == "consecutive"
     return DatasetSpec(
         input_shape=(config.sequence_length, 1),
-        input_dtype="float32",
         target_shape=(config.sequence_length, 1),
-        num_classes=None,
         train_samples=config.num_rows * _batches_of_a_round(config) if is_consecutive else config.train_points,
         validation_samples=config.num_points - config.train_points - config.sequence_length,
         shuffled=not is_consecutive,

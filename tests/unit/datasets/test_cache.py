@@ -21,7 +21,6 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 SPEC = DatasetSpec(
     input_shape=(6, 5, 1),
     input_dtype="uint8",
-    target_shape=(),
     num_classes=10,
     train_samples=40,
     validation_samples=20,

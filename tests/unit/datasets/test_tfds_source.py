@@ -16,7 +16,6 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 SPEC: dict[str, Any] = {
     "input_shape": (4, 4, 3),
     "input_dtype": "uint8",
-    "target_shape": (),
     "num_classes": 2,
     "train_samples": 6,
     "validation_samples": 3,

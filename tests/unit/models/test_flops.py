@@ -153,14 +153,7 @@ def test_weights_that_are_only_looked_at_get_no_memory_later_on() -> None:
 
 def build(name: str, shape: tuple[int, ...], num_classes: int | None, **options: Any) -> Any:
     module = registry.load("models", name)
-    spec = DatasetSpec(
-        input_shape=shape,
-        input_dtype="float32",
-        target_shape=() if num_classes else (1,),
-        num_classes=num_classes,
-        train_samples=1,
-        validation_samples=1,
-    )
+    spec = DatasetSpec(input_shape=shape, num_classes=num_classes, train_samples=1, validation_samples=1)
     with without_weights():
         return module.build_model(module.Config(**options), spec)
 

@@ -10,15 +10,8 @@ from tfbench.models.keras_application import Architecture, Config, build_model
 from tfbench.recipe.dataset_spec import DatasetSpec
 
 
-def data(*shape: int, classes: int | None = 7) -> DatasetSpec:
-    return DatasetSpec(
-        input_shape=shape,
-        input_dtype="uint8",
-        target_shape=(),
-        num_classes=classes,
-        train_samples=10,
-        validation_samples=10,
-    )
+def data(*shape: int) -> DatasetSpec:
+    return DatasetSpec(input_shape=shape, num_classes=7, train_samples=10, validation_samples=10)
 
 
 def test_every_architecture_of_the_installed_keras_is_known() -> None:
