@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def load(folder: Path, name: str = "tiny", **spec: Any) -> Any:
-    found = tfds.load(name, str(folder), splits=("train", "test"), host="https://data.example.org", accepted="them")
+def load(folder: Path | None, name: str = "tiny", **spec: Any) -> Any:
+    data_dir = str(folder) if folder else None
+    found = tfds.load(name, data_dir, splits=("train", "test"), host="https://data.example.org", accepted="them")
     return found.train_and_test(DatasetSpec(**SPEC | spec))
 
 
@@ -96,3 +99,22 @@ def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(tm
     not_found = f"data set mnist: not found in {tmp_path}/mnist/3.0.1, and it cannot be fetched: https://"
     with pytest.raises(DatasetError, match=rf"^{not_found}.*{way_out}"):
         load(tmp_path, "mnist")
+
+
+def test_what_was_decoded_before_needs_neither_tensorflow_nor_its_datasets(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFBENCH_CACHE_DIR", str(tmp_path))
+    decoded = load(prepared)
+    code = f"""
+import sys
+from tfbench.datasets.sources.tfds import load
+found = load("tiny", {str(prepared)!r}, splits=("train", "test"), host="", accepted="")
+print(found.cache, {{"tensorflow", "tensorflow_datasets", "scipy"}} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "read set()\n"
+    monkeypatch.setenv("TFDS_DATA_DIR", str(prepared))  # where tensorflow-datasets looks by itself
+    kept = load(None)
+    assert (decoded.cache, kept.cache, kept.source) == ("written", "read", decoded.source)
+    assert np.array_equal(kept.train.inputs, decoded.train.inputs)
