@@ -78,7 +78,6 @@ def test_local_connection_gives_each_position_its_own_kernel() -> None:
     kernel, bias = normal(5, 4, 18, 3), normal(5, 4, 3)
     layer.set_weights([kernel, bias])
     y = layer(x).numpy()
-    assert layer.compute_output_shape(x.shape) == y.shape
     padded = np.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)])
     for i, j in np.ndindex(5, 4):
         expected = padded[:, i : i + 3, j : j + 3].reshape(2, -1) @ kernel[i, j] + bias[i, j]
@@ -122,17 +121,12 @@ def test_response_normalisation_squares_in_float32_whatever_the_policy(policy: s
 
 
 @pytest.mark.parametrize("recomputes", [True, False])
-@pytest.mark.parametrize(("rectifies_first", "normalization"), [(False, None), (True, "lrn")])
-def test_recurrent_convolution_adds_the_input_at_every_step(
-    recomputes: bool, rectifies_first: bool, normalization: str | None
-) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"rectifies_first": True, "normalization": "lrn"}, {"rectifies_each_step": False}]
+)
+def test_recurrent_convolution_adds_the_input_at_every_step(recomputes: bool, options: dict[str, Any]) -> None:
     layer = RecurrentConvolution2D(
-        16,
-        num_feedback_steps=2,
-        recomputes_feed_forward=recomputes,
-        rectifies_first=rectifies_first,
-        normalization=normalization,
-        dtype="float64",
+        16, num_feedback_steps=2, recomputes_feed_forward=recomputes, dtype="float64", **options
     )
     x = normal(2, 2, 3, 2)
     layer.build(x.shape)
@@ -144,15 +138,16 @@ def test_recurrent_convolution_adds_the_input_at_every_step(
     def rectify(state: Array) -> Array:
         state = np.maximum(state, 0)
         # 16 filters: 16 // 8 + 1 = 3 channels
-        return normalize_in_numpy(state, 3, 1.0, 0.001, 0.75) if normalization else state
+        return normalize_in_numpy(state, 3, 1.0, 0.001, 0.75) if "normalization" in options else state
 
     def convolve(x: Array, kernel: Array, bias: Array) -> Array:
         return keras.ops.conv(x, kernel, padding="same").numpy() + bias
 
     forward = convolve(x, *weights[:2])
-    state = rectify(forward) if rectifies_first else forward
-    for _ in range(2):
-        state = rectify(convolve(state, *weights[2:]) + forward)
+    state = rectify(forward) if options.get("rectifies_first") else forward
+    for step in range(2):
+        state = convolve(state, *weights[2:]) + forward
+        state = rectify(state) if step == 1 or options.get("rectifies_each_step", True) else state
     y = layer(x).numpy()
     assert layer.compute_output_shape(x.shape) == y.shape
     np.testing.assert_allclose(y, state, atol=1e-12)
