@@ -1,14 +1,12 @@
 """A published architecture, as Keras has it: any of keras.applications, with fresh weights."""
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tfbench.errors import RecipeError, did_you_mean
+from tfbench.models.structure import foreign_model
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Text, schema
-
-if TYPE_CHECKING:
-    import keras
 
 
 @schema
@@ -19,7 +17,7 @@ class Config:
     """Name of the function in keras.applications that builds the network, such as ResNet50."""
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds the architecture for the data's images and classes; nothing is downloaded.
 
     Inputs come as the data set scales them: an architecture's own scaling of pixels is left out where Keras lets it
@@ -33,8 +31,6 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
         RecipeError: Keras has no such architecture, or it cannot take such inputs.
     """
     import keras
-
-    from tfbench.models.structure import foreign_model
 
     where = f"model.architecture: {config.architecture}"
     if len(spec.input_shape) != 3 or spec.num_classes is None:

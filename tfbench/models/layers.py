@@ -1,17 +1,15 @@
 """A network of your own, written as a table of Keras's layers in the recipe: [[model.layer]]."""
 
 import math
-from typing import TYPE_CHECKING, NotRequired
+from typing import Any, NotRequired
 
 import pydantic
 from typing_extensions import TypedDict
 
 from tfbench.errors import RecipeError, did_you_mean
+from tfbench.models.structure import foreign_model
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Text, schema
-
-if TYPE_CHECKING:
-    import keras
 
 DATA = "data"  # as an input: the samples
 
@@ -41,7 +39,7 @@ class Config:
             raise ValueError(" ".join(problems))
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds the layers one after the other, by Keras's own deserialisation in its safe mode: none may hold code.
 
     Input shape: (batch, *input_shape), float32.
@@ -51,8 +49,6 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
         RecipeError: There is no such layer, it does not suit its inputs, or the last one not the data.
     """
     import keras
-
-    from tfbench.models.structure import foreign_model
 
     tensors = {DATA: keras.Input(spec.input_shape, name=DATA)}
     before = DATA
@@ -81,10 +77,8 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     return keras.Model(tensors[DATA], outputs, name="layers")
 
 
-def _make(name: str, layer: Layer) -> "keras.layers.Layer":
+def _make(name: str, layer: Layer) -> Any:
     import keras
-
-    from tfbench.models.structure import foreign_model
 
     foreign_model.register_layers()
     kind, options = layer["type"], {key: value for key, value in layer.items() if key not in Layer.__annotations__}
