@@ -53,18 +53,11 @@ def test_loads_whole_splits_with_the_mean_of_the_training_images(prepared: Path)
     assert splits.source == f"tfds tiny 1.0.0, {prepared}"
 
 
-@pytest.mark.parametrize(
-    ("spec", "problem"),
-    [
-        ({"train_samples": 7}, "expected 7 samples, found 6"),
-        ({"input_shape": (5, 5, 3)}, "expected inputs of shape (5, 5, 3), uint8; found (4, 4, 3), uint8"),
-    ],
-)
-def test_other_data_than_expected_is_rejected(prepared: Path, spec: dict[str, Any], problem: str) -> None:
+def test_other_data_than_expected_is_rejected(prepared: Path) -> None:
     with pytest.raises(DatasetError) as caught:
-        load(prepared, **spec)
-    where = f"data set tiny: {prepared}/tiny/1.0.0, split train"
-    assert str(caught.value) == f"{where}: {problem}. Remove it and prepare it again."
+        load(prepared, train_samples=7)
+    problem = "expected 7 samples, found 6. Remove it and prepare it again."
+    assert str(caught.value) == f"data set tiny: {prepared}/tiny/1.0.0, split train: {problem}"
 
 
 @pytest.mark.parametrize(
