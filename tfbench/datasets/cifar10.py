@@ -50,7 +50,6 @@ def describe(config: Config) -> DatasetSpec:
     return DatasetSpec(
         input_shape=(size, size, 3),
         input_dtype="uint8",
-        target_shape=(),
         num_classes=10,
         train_samples=50_000,
         validation_samples=10_000,

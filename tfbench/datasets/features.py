@@ -2,6 +2,8 @@
 
 from typing import Annotated
 
+import numpy as np
+import numpy.typing as npt
 import pydantic
 
 from tfbench.datasets.sources.splits import Split, Splits
@@ -42,9 +44,7 @@ def describe(config: Config) -> DatasetSpec:
     """Returns shapes and sizes."""
     return DatasetSpec(
         input_shape=(config.time_steps, config.num_features),
-        input_dtype="float32",
         target_shape=(1,),
-        num_classes=None,
         train_samples=config.num_samples,
         validation_samples=config.validation_samples,
     )
@@ -57,9 +57,6 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     `NUM_WAVES` waves, a_j sin(w_j x + b_j), with w_j normal of variance 1/n, so that w_j x is standard normal whatever
     the length, b_j uniform on the circle, and a_j normal, scaled for targets of a variance of about 1.
     """
-    import numpy as np
-    import numpy.typing as npt
-
     spec = describe(config)
     size = config.time_steps * config.num_features
     function, *samples = (np.random.default_rng(s) for s in np.random.SeedSequence(config.seed).spawn(3))

@@ -61,7 +61,6 @@ def describe(config: Config) -> DatasetSpec:
     return DatasetSpec(
         input_shape=(config.image_size, config.image_size, 3),
         input_dtype="uint8",
-        target_shape=(),
         num_classes=config.num_classes,
         train_samples=TRAIN_SAMPLES,
         validation_samples=VALIDATION_SAMPLES,

@@ -35,7 +35,6 @@ def describe(config: Config) -> DatasetSpec:
     return DatasetSpec(
         input_shape=(28, 28, 1),
         input_dtype="uint8",
-        target_shape=(),
         num_classes=10,
         train_samples=60_000,
         validation_samples=10_000,

@@ -28,9 +28,6 @@ def describe(config: Config) -> DatasetSpec:
     """Returns sizes; the network alone knows the shapes, so that `worker.data` makes the samples."""
     return DatasetSpec(
         input_shape=(),
-        input_dtype="float32",
-        target_shape=(),
-        num_classes=None,
         train_samples=config.num_samples,
         validation_samples=config.validation_samples,
         is_structured=True,

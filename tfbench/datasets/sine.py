@@ -1,16 +1,15 @@
 """A sine wave to be continued: generated, and the whole data of its workload."""
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pydantic
 
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, PositiveNumber, schema
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Points = Annotated[Count, pydantic.Field(le=10_000_000)]
 Rows = Annotated[Count, pydantic.Field(le=65_536)]
@@ -51,9 +50,7 @@ def describe(config: Config) -> DatasetSpec:
     is_consecutive = config.order == "consecutive"
     return DatasetSpec(
         input_shape=(config.sequence_length, 1),
-        input_dtype="float32",
         target_shape=(config.sequence_length, 1),
-        num_classes=None,
         train_samples=config.num_rows * _batches_of_a_round(config) if is_consecutive else config.train_points,
         validation_samples=config.num_points - config.train_points - config.sequence_length,
         shuffled=not is_consecutive,
@@ -71,13 +68,11 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Source of the constants: the Qiita article "LSTM learns a sine wave" (user chachay), whose network the Qiita article
     on CPU and GPU speed with Chainer uses.
     """
-    import numpy as np
-
     spec = describe(config)
     times = np.linspace(0, 2 * np.pi * 3, config.num_points)
     wave = (config.amplitude * np.sin(2 * times)).astype(np.float32)[:, None]
 
-    def windows(part: "np.ndarray[Any, np.dtype[np.float32]]", starts: "np.ndarray[Any, np.dtype[np.int64]]") -> Split:
+    def windows(part: npt.NDArray[np.float32], starts: npt.NDArray[Any]) -> Split:
         points = starts[:, None] + np.arange(config.sequence_length)[None, :]
         return Split(inputs=part[points % len(part)], targets=part[(points + 1) % len(part)], num_samples=len(starts))
 
@@ -95,13 +90,11 @@ def _batches_of_a_round(config: Config) -> int:
     return config.train_points // math.gcd(config.train_points, config.sequence_length)
 
 
-def _consecutive_starts(config: Config) -> "np.ndarray[Any, np.dtype[np.int64]]":
+def _consecutive_starts(config: Config) -> npt.NDArray[Any]:
     """Returns where the windows start, batch after batch; the rows begin at even distances along the wave.
 
     So does the iterator of Chainer's example of a recurrent language model.
     """
-    import numpy as np
-
     rows = np.arange(config.num_rows) * config.train_points // config.num_rows
     batches = np.arange(_batches_of_a_round(config)) * config.sequence_length
-    return np.asarray((batches[:, None] + rows[None, :]).ravel())
+    return np.add.outer(batches, rows).ravel()

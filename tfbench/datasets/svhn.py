@@ -45,7 +45,6 @@ def describe(config: Config) -> DatasetSpec:
     return DatasetSpec(
         input_shape=IMAGE_SHAPE,
         input_dtype="uint8",
-        target_shape=(),
         num_classes=10,
         train_samples=IMAGES["train"] + IMAGES["extra"] - validation,
         validation_samples=validation,

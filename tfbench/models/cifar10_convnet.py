@@ -1,13 +1,9 @@
 """CIFAR-10 network of cuda-convnet: two convolutions, two locally connected layers, one dense layer."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Width, schema
-
-if TYPE_CHECKING:
-    import keras
-
 
 _DEVIATIONS = (1e-4, 0.01, 0.04, 0.04, 0.01)  # that the kernels start with, from conv1 to the dense layer
 
@@ -23,7 +19,7 @@ class Config:
     layers-conv-local-13pct.cfg has 5."""
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 5x5 -> max 3/2 -> conv 3x3 -> max 3/2 -> local 3x3 -> local 3x3 -> dense; 1,050,954 parameters.
 
     Of these, 1,048,512 are the slides' weights and 2,442 biases, one a position and filter in the local layers.

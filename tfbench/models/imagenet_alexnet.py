@@ -1,17 +1,16 @@
 """ImageNet network of cuda-convnet2, AlexNet in one tower, with about 75 million parameters."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tfbench.errors import RecipeError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Fraction, Width, schema
 
-if TYPE_CHECKING:
-    import keras
-
 # Rows and columns of zeros before and after an image of this size. 259 = 62 x 4 + 11 gives a first map of 63, and
 # 227 = 54 x 4 + 11 one of 55; cuda-convnet2 lets the last window hang over the edge, which zeros after it stand for.
 _IMAGES = {"63_padded": (224, (17, 18)), "63_uncropped": (256, (0, 3)), "55_cropped": (224, (0, 3))}
+# cuda-convnet2 divides its scale of 1e-4 by the size, and calls the bias minDiv.
+_RESPONSE: dict[str, Any] = {"size": 5, "bias": 2.0, "alpha": 2e-5, "beta": 0.75}
 
 
 @schema
@@ -30,7 +29,7 @@ class Config:
     """Rate of the dropout of the dense layers."""
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds five convolutions, two of them with response normalisation, and three dense layers; 74,732,328 parameters.
 
     Of these, 74,721,984 are the slides' weights and 10,344 biases. Where no ReLU follows a convolution at once, it
@@ -46,6 +45,8 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
+    from tfbench.models.custom_layers.normalization import LocalResponseNormalization
+
     size, padding = _IMAGES[config.first_map]
     if spec.input_shape[:2] != (size, size):
         raise RecipeError(
@@ -59,12 +60,12 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
             keras.Input(spec.input_shape),
             keras.layers.ZeroPadding2D((padding, padding)),
             keras.layers.Conv2D(conv1, 11, strides=4, name="conv1", **_start(0.01)),
-            _normalize("rnorm1"),
+            LocalResponseNormalization(**_RESPONSE, name="rnorm1"),
             # All maps that are pooled have odd sizes, so that cuda-convnet2's rounding up makes no difference.
             keras.layers.MaxPooling2D(3, 2, name="pool1"),
             keras.layers.ReLU(),
             keras.layers.Conv2D(conv2, 5, padding="same", name="conv2", activation="relu", **_start(0.01, bias=1.0)),
-            _normalize("rnorm2"),
+            LocalResponseNormalization(**_RESPONSE, name="rnorm2"),
             keras.layers.MaxPooling2D(3, 2, name="pool2"),
             keras.layers.Conv2D(conv3, 3, padding="same", name="conv3", activation="relu", **_start(0.03)),
             keras.layers.Conv2D(conv4, 3, padding="same", name="conv4", activation="relu", **_start(0.03, bias=1.0)),
@@ -89,10 +90,3 @@ def _start(deviation: float, *, bias: float = 0.0) -> dict[str, Any]:
         "kernel_initializer": keras.initializers.RandomNormal(stddev=deviation),
         "bias_initializer": keras.initializers.Constant(bias),
     }
-
-
-def _normalize(name: str) -> "keras.layers.Layer":
-    from tfbench.models.custom_layers.normalization import LocalResponseNormalization
-
-    # cuda-convnet2 divides its scale of 1e-4 by the size, and calls the bias minDiv.
-    return LocalResponseNormalization(size=5, bias=2.0, alpha=2e-5, beta=0.75, name=name)

@@ -4,14 +4,12 @@ import hashlib
 import warnings
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tfbench.errors import Notice, RecipeError
+from tfbench.models.structure import foreign_model
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Flag, Text, schema
-
-if TYPE_CHECKING:
-    import keras
 
 
 @schema
@@ -32,7 +30,7 @@ class Config:
             )
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Loads the network, with the weights in the file: training goes on from them.
 
     Nothing in the file is run: Keras loads it in its safe mode, which rejects layers that hold code.
@@ -43,8 +41,6 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     Raises:
         RecipeError: The file cannot be read, holds code, or does not fit the data.
     """
-    from tfbench.models.structure import foreign_model
-
     where = f"model.file: {config.file}"
     path = Path(config.file)
     try:
@@ -64,10 +60,8 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     return model
 
 
-def _load(path: Path, where: str, *, compiled: bool) -> "keras.Model":
+def _load(path: Path, where: str, *, compiled: bool) -> Any:
     import keras
-
-    from tfbench.models.structure import foreign_model
 
     foreign_model.register_layers()
     try:

@@ -1,12 +1,9 @@
 """Two convolutions, dropout and a dense layer: the network of Keras's mnist_cnn example."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Fraction, Width, schema
-
-if TYPE_CHECKING:
-    import keras
 
 
 @schema
@@ -21,7 +18,7 @@ class Config:
     """Rates of the two dropouts."""
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 3x3 -> conv 3x3 -> max pool 2 -> dropout -> dense -> dropout -> dense; 1,199,882 parameters.
 
     Input shape: (batch, 28, 28, 1), float32.

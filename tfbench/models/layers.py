@@ -1,27 +1,37 @@
 """A network of your own, written as a table of Keras's layers in the recipe: [[model.layer]]."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any, NotRequired
+
+import pydantic
+from typing_extensions import TypedDict
 
 from tfbench.errors import RecipeError, did_you_mean
+from tfbench.models.structure import foreign_model
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.schema import schema
-
-if TYPE_CHECKING:
-    import keras
+from tfbench.schema import Text, schema
 
 DATA = "data"  # as an input: the samples
-_OWN_KEYS = ("type", "name", "inputs")
+
+
+@pydantic.with_config(pydantic.ConfigDict(extra="allow", use_attribute_docstrings=True))
+class Layer(TypedDict):
+    """One layer. All keys but these are its configuration, as its `get_config` has it."""
+
+    type: Text
+    """Its class, of `keras.layers` or of tfbench's own."""
+    name: NotRequired[Text]
+    """Its name; not set: its type and place, "dense3"."""
+    inputs: NotRequired[tuple[Text, ...]]
+    """Names of the layers above whose outputs it takes, `data` for the data; not set: the layer before it."""
 
 
 @schema
 class Config:
     """The layers of the network."""
 
-    layer: tuple[dict[str, Any], ...]
-    """The layers in order. `type` is the class, of `keras.layers` or of tfbench's own; `inputs` the names of the layers
-    above whose outputs it takes, `data` for the data (not set: the layer before it); `name` its name (not set: its type
-    and place, "dense3"). All other keys are the layer's configuration, as its `get_config` has it."""
+    layer: tuple[Layer, ...]
+    """The layers in order."""
 
     def __post_init__(self) -> None:
         problems = _find_problems(self.layer) if self.layer else ["layer: must hold one layer or more."]
@@ -29,7 +39,7 @@ class Config:
             raise ValueError(" ".join(problems))
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds the layers one after the other, by Keras's own deserialisation in its safe mode: none may hold code.
 
     Input shape: (batch, *input_shape), float32.
@@ -39,8 +49,6 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
         RecipeError: There is no such layer, it does not suit its inputs, or the last one not the data.
     """
     import keras
-
-    from tfbench.models.structure import foreign_model
 
     tensors = {DATA: keras.Input(spec.input_shape, name=DATA)}
     before = DATA
@@ -69,13 +77,11 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     return keras.Model(tensors[DATA], outputs, name="layers")
 
 
-def _make(name: str, layer: dict[str, Any]) -> "keras.layers.Layer":
+def _make(name: str, layer: Layer) -> Any:
     import keras
 
-    from tfbench.models.structure import foreign_model
-
     foreign_model.register_layers()
-    kind, options = layer["type"], {key: value for key, value in layer.items() if key not in _OWN_KEYS}
+    kind, options = layer["type"], {key: value for key, value in layer.items() if key not in Layer.__annotations__}
     own = keras.saving.get_registered_object(f"tfbench>{kind}")
     if own is None and not isinstance(getattr(keras.layers, kind, None), type):
         known = [one for one in dir(keras.layers) if one[0].isupper()]
@@ -89,23 +95,15 @@ def _make(name: str, layer: dict[str, Any]) -> "keras.layers.Layer":
     return keras.saving.deserialize_keras_object(description, safe_mode=True)
 
 
-def _names(layers: tuple[dict[str, Any], ...]) -> list[str]:
-    return [layer.get("name") or f"{str(layer['type']).lower()}{place}" for place, layer in enumerate(layers, start=1)]
+def _names(layers: tuple[Layer, ...]) -> list[str]:
+    return [layer.get("name") or f"{layer['type'].lower()}{place}" for place, layer in enumerate(layers, start=1)]
 
 
-def _find_problems(layers: tuple[dict[str, Any], ...]) -> list[str]:
-    """Returns what is wrong with a table, as far as that is seen without Keras: the graph must lead to its last layer.
+def _find_problems(layers: tuple[Layer, ...]) -> list[str]:
+    """Returns what is wrong with the graph, as far as that is seen without Keras: it must lead to its last layer.
 
     What the keys of a layer must be, Keras says as it is built.
     """
-    for place, layer in enumerate(layers, start=1):
-        inputs = layer.get("inputs", [])
-        if not isinstance(layer.get("type"), str) or not isinstance(layer.get("name", ""), str):
-            return [
-                f"layer {place}: needs a type, the class of a Keras layer such as Dense; its name is a string, too."
-            ]
-        if not isinstance(inputs, list | tuple) or not all(isinstance(source, str) for source in inputs):
-            return [f"layer {place}: inputs must be a list of names of layers."]
     problems, above, used = [], [DATA], set[str]()
     for name, layer in zip(_names(layers), layers, strict=True):
         inputs = layer.get("inputs") or above[-1:]

@@ -1,12 +1,9 @@
 """LeNet-5 as in Chainer's documentation: three sigmoid convolutions and two dense layers."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Width, schema
-
-if TYPE_CHECKING:
-    import keras
 
 
 @schema
@@ -23,7 +20,7 @@ class Config:
     """How kernels start."""
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 5x5 -> max 2 -> conv 5x5 -> max 2 -> conv 4x4 -> dense -> dense; 74,966 parameters on CIFAR-10.
 
     No layer pads. The last convolution is 4x4, not the 5x5 of LeCun et al. 1998, so that it leaves one value a filter
@@ -41,7 +38,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
 
     initializer = build_initializer(config.kernel_initializer)
 
-    def conv(filters: int, size: int, name: str) -> "keras.layers.Layer":
+    def conv(filters: int, size: int, name: str) -> Any:
         return keras.layers.Conv2D(
             filters, size, activation=config.activation, kernel_initializer=initializer.clone(), name=name
         )

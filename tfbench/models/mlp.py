@@ -1,12 +1,9 @@
 """Multilayer perceptron: fully connected layers of any number and width."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Width, schema
-
-if TYPE_CHECKING:
-    import keras
 
 
 @schema
@@ -21,7 +18,7 @@ class Config:
     """How kernels start; biases start at 0."""
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds the network.
 
     Input shape: (batch, ...), float32; flattened.

@@ -1,12 +1,9 @@
 """Recurrent convolutional network: each convolution feeds its output back to itself a few times."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Flag, Fraction, Width, schema
-
-if TYPE_CHECKING:
-    import keras
 
 
 @schema
@@ -38,7 +35,7 @@ class Config:
     (Liang & Hu 2015)."""
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 5x5 -> max 3/2 -> two recurrent convolutions -> max 3/2 -> two more -> global max -> dense.
 
     1,192,330 trainable parameters on SVHN, and 1,280 moving averages of the batch normalisation.

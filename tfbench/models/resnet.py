@@ -1,15 +1,12 @@
 """Residual network of bottleneck blocks as in Chainer's documentation; ResNet-152 by default."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pydantic
 
 from tfbench.errors import RecipeError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Width, schema
-
-if TYPE_CHECKING:
-    import keras
 
 Blocks = Annotated[Count, pydantic.Field(le=1000)]
 
@@ -27,7 +24,7 @@ class Config:
     """Outputs of the last layer; not set: the classes of the data set."""
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 7x7/2 -> max 2 -> four stages of bottleneck blocks -> mean over the map -> dense.
 
     Input shape: (batch, 32, 32, 3), float32, or larger.

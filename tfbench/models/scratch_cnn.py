@@ -1,12 +1,9 @@
 """Small convolutional network, first written from scratch with CuPy; its pooling backward can be chosen."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import PositiveNumber, Width, schema
-
-if TYPE_CHECKING:
-    import keras
 
 
 @schema
@@ -25,7 +22,7 @@ class Config:
     first version does, which is wrong: all four cells of a window get the gradient."""
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds conv 3x3 -> max 2 -> dense -> dense; 197,210 parameters.
 
     Input shape: (batch, 28, 28, 1), float32.

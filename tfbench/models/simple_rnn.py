@@ -1,12 +1,9 @@
 """Plain recurrent network over the rows of an image, or the steps of a sequence."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Width, schema
-
-if TYPE_CHECKING:
-    import keras
 
 
 @schema
@@ -19,7 +16,7 @@ class Config:
     """Activation of the recurrent units."""
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds SimpleRNN(units) -> Dense(num_classes).
 
     Input shape: (batch, steps, ...), float32; each step flattened, so that a 28x28 image is 28 steps of 28 values.

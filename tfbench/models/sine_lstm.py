@@ -1,12 +1,9 @@
 """Small LSTM that continues a sine wave, one value a step."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Flag, Width, schema
-
-if TYPE_CHECKING:
-    import keras
 
 
 @schema
@@ -29,7 +26,7 @@ class Config:
             raise ValueError('reset_state = "epoch" needs stateful = true: no state goes on from batch to batch.')
 
 
-def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+def build_model(config: Config, spec: DatasetSpec) -> Any:
     """Builds, for each step, Dense(units) without activation -> LSTM(units) -> Dense(1); 236 parameters at 5 units.
 
     Input shape: (batch, steps, 1), float32; a stateful model's batch is of `spec.per_replica_batch_size` samples, and

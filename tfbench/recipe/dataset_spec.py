@@ -10,9 +10,9 @@ class DatasetSpec:
     """Shapes and sizes of a data set, known without loading it."""
 
     input_shape: tuple[int, ...]
-    input_dtype: Literal["uint8", "float32", "int32", "int64"]
-    target_shape: tuple[int, ...]
-    num_classes: int | None  # None: regression
+    input_dtype: Literal["uint8", "float32", "int32", "int64"] = "float32"
+    target_shape: tuple[int, ...] = ()
+    num_classes: int | None = None  # None: regression
     train_samples: int
     validation_samples: int
     input_scale: float = 1.0  # inputs are multiplied by this once they are float32 and their mean is subtracted

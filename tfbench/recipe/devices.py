@@ -142,9 +142,3 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
         raise DeviceError(
             "distribution.cross_device_ops: nccl moves data between GPUs only. Use reduction_to_one_device."
         )
-    if config.cross_device_ops == "hierarchical_copy" and num_replicas % 2 and num_replicas > 1:
-        raise DeviceError(
-            "distribution.cross_device_ops: TensorFlow's hierarchical_copy leaves replicas out of the sum of gradients "
-            f"unless their number is even. Received: {num_replicas} replicas. Use "
-            f"{'nccl or ' if devices[0].kind == 'gpu' else ''}reduction_to_one_device."
-        )

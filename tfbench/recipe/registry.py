@@ -50,9 +50,8 @@ def is_code(name: object) -> bool:
 def is_code_name(name: str) -> bool:
     """Says whether `name` is written as a function's is: "package.module:function" or "folder/nets.py:function"."""
     module, _, function = name.rpartition(":")
-    if module.endswith(".py"):
-        return function.isidentifier() and not keyword.iskeyword(function)
-    return all(part.isidentifier() and not keyword.iskeyword(part) for part in [*module.split("."), function])
+    parts = [function] if module.endswith(".py") else [*module.split("."), function]
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
 
 
 @functools.cache  # for each of thousands of recipes, looking into the folder would take longer than all else

@@ -162,9 +162,9 @@ class DistributionConfig:
     """Of "model" and "hybrid": number of devices along each axis, `{ data = 2, model = 2 }`. Batches are split along
     "data". Not set: all along "model" for "model", and along "data" for "hybrid", which splits weights there, too.
     Dense layers are split, by their outputs."""
-    cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduction_to_one_device"] = "auto"
-    """How `mirrored` adds gradients up on `tensorflow`. "auto": "nccl" on GPUs, "reduction_to_one_device" on CPUs.
-    "hierarchical_copy" needs an even number of replicas."""
+    cross_device_ops: Literal["auto", "nccl", "reduction_to_one_device"] = "auto"
+    """How `mirrored` adds gradients up on `tensorflow`. "auto": "nccl" on GPUs, "reduction_to_one_device" on
+    CPUs."""
 
     def __post_init__(self) -> None:
         if self.num_workers is not None and self.strategy != "multi_worker":

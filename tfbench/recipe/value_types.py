@@ -44,8 +44,9 @@ def read_options(kind: registry.Kind, section: str) -> Callable[[Any], Any]:
         if not isinstance(name, str):
             return own
         try:
-            problems = list(_find_code_problems(name, options, section))
-            if not registry.is_code(name):
+            if registry.is_code(name):
+                problems = list(_find_code_problems(name, options, section))
+            else:
                 config, problems = find_problems(registry.load(kind, name).Config, options, section)
                 options = to_plain(config)
         except UnknownNameError as error:
@@ -59,8 +60,6 @@ def read_options(kind: registry.Kind, section: str) -> Callable[[Any], Any]:
 
 def _find_code_problems(name: str, options: Mapping[str, Any], section: str) -> Iterator[str]:
     """Yields what can be said against a function outside of tfbench, and its arguments, without importing it."""
-    if not registry.is_code(name):
-        return
     if not registry.is_code_name(name):
         wanted = 'must be written as "package.module:function" or "nets.py:function"'
         yield f"{section}.name: {wanted}. Received: {shorten(repr(name))}."

@@ -30,21 +30,8 @@ def test_sine_needs_room_for_a_validation_sample() -> None:
         build(sine.Config, {"train_points": 90}, "dataset")
 
 
-def test_cifar10_is_whole_and_scaled_to_one_unless_told_otherwise() -> None:
-    whole = cifar10.describe(cifar10.Config())
-    assert (whole.input_shape, whole.stored_shape, whole.mean, whole.input_scale) == (
-        (32, 32, 3),
-        None,
-        "none",
-        1 / 255,
-    )
-    crop = cifar10.describe(cifar10.Config(crop=24, mirror=True, scaling="mean_image", views=9))
-    assert (crop.input_shape, crop.stored_shape, crop.mean, crop.input_scale) == (
-        (24, 24, 3),
-        (32, 32, 3),
-        "image",
-        1.0,
-    )
-    assert (crop.mirrors, crop.views) == (True, 9)
+def test_several_views_of_an_image_need_a_crop() -> None:
     with pytest.raises(RecipeError, match=r"^dataset: views = 9 needs a crop, such as crop = 24\."):
         build(cifar10.Config, {"views": 9}, "dataset")
+    crops = cifar10.describe(cifar10.Config(crop=24, scaling="mean_image", views=9))
+    assert (crops.input_shape, crops.stored_shape, crops.mean) == ((24, 24, 3), (32, 32, 3), "image")

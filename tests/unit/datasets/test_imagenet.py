@@ -11,19 +11,12 @@ import tensorflow as tf
 from PIL import Image
 
 from tfbench.backends.array_feeding import ArrayFeeding
-from tfbench.backends.tensorflow.input_pipeline import (
-    broken_samples_named,
-    build_validation_dataset,
-)
+from tfbench.backends.tensorflow.input_pipeline import broken_samples_named, build_validation_dataset
 from tfbench.datasets import imagenet
 from tfbench.datasets.imagenet import read_array
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.schema import build
 
-EXPECTED_CLASSES = (
-    "data set imagenet: {folder}/train: expected 2 classes, found 3. "
-    "--set dataset.num_classes=3 takes them for what they are."
-)
 SMALL = imagenet.Config(num_classes=2, image_size=6, stored_size=8)
 
 
@@ -156,30 +149,17 @@ def remove(*paths: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda folder: write_image(folder / "train" / "stork" / "a.png", 1), EXPECTED_CLASSES),
-        (
-            lambda folder: remove(*(folder / "train" / "crane").iterdir()),
-            "{folder}/train/crane: holds no image (.jpg, ",
-        ),
-        (
-            lambda folder: write_image(folder / "val" / "stork" / "x.jpg", 1),
-            "{folder}/val/stork: a class that has no training images. Rename or remove the folder, or add the class to "
-            "the training folder, which has 2.",
-        ),
-        (
-            lambda folder: (folder / "train").rename(folder / "training"),
-            "{folder}/train: No such file or directory. Expected a folder that holds one folder a class, with the",
-        ),
-        (
-            lambda folder: shutil.rmtree(folder / "val" / "tench") or shutil.rmtree(folder / "val" / "crane"),
-            "{folder}/val: holds no class folders. Expected one folder a class, with the images in it.",
-        ),
+        (lambda folder: write_image(folder / "train" / "stork" / "a.png", 1), "train: expected 2 classes, found 3. --"),
+        (lambda folder: remove(*(folder / "train" / "crane").iterdir()), "train/crane: holds no image (.jpg, "),
+        (lambda folder: write_image(folder / "val" / "stork" / "x.jpg", 1), "val/stork: a class that has no training"),
+        (lambda folder: (folder / "train").rename(folder / "training"), "train: No such file or directory. Expected"),
+        (lambda folder: [shutil.rmtree(path) for path in (folder / "val").iterdir()], "val: holds no class folders."),
     ],
     ids=["classes", "no images", "class", "no folder", "no classes"],
 )
 def test_a_folder_of_another_form_is_rejected(folder: Path, spoil: Any, message: str) -> None:
     spoil(folder)
-    assert load_error(SMALL, folder).startswith(message.format(folder=folder))
+    assert load_error(SMALL, folder).removeprefix("data set imagenet: ").startswith(f"{folder}/{message}")
 
 
 @pytest.mark.parametrize(

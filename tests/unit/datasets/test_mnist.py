@@ -68,16 +68,8 @@ def overwrite(data: bytes) -> bytes:
     [
         (IMAGES, lambda data: b"no IDX file", "cannot be read as an IDX file of bytes (it does not start as one). Fet"),
         (IMAGES, lambda data: data[:-5], "cannot reshape array of size"),
-        (
-            IMAGES,
-            lambda data: encode_idx(np.zeros((5, 28, 28), np.uint8)),
-            "split train: found 5 inputs, but 60000 targets",
-        ),
-        (
-            LABELS,
-            lambda data: encode_idx(np.full(60_000, 10, np.uint8)),
-            "split train: expected labels 0 to 9, found 10 to",
-        ),
+        (IMAGES, lambda data: encode_idx(np.zeros((5, 28, 28), np.uint8)), "train: found 5 inputs, but 60000 targets"),
+        (LABELS, lambda data: encode_idx(np.full(60_000, 10, np.uint8)), "train: expected labels 0 to 9, found 10 to"),
         (NPZ_FILE, lambda data: b"no archive", "mnist.npz: cannot be read as Keras's MNIST"),
         (f"{IMAGES}.gz", lambda data: overwrite(PACKED), f"{IMAGES}.gz: cannot be read as an IDX file of bytes ("),
         (NPZ_FILE, lambda data: overwrite(archive()), "mnist.npz: cannot be read as Keras's MNIST ("),

@@ -12,12 +12,12 @@ import pytest
 import scipy.io
 
 from tfbench.datasets import svhn
+from tfbench.datasets.sources.splits import Splits
 from tfbench.errors import DatasetError
 
 COUNTS = {"train": 4_050, "extra": 2_030, "test": 7}
 FIRST_NUMBER = {"train": 0, "extra": 10_000, "test": 20_000}
 AGAIN = "Fetch the cropped digits, format 2 of http://ufldl.stanford.edu/housenumbers, again."
-AS_FOUND = svhn.Config()
 
 
 def build_part(part: str) -> dict[str, Any]:
@@ -38,6 +38,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for part, name in svhn.FILES.items():
         scipy.io.savemat(root / "svhn" / name, build_part(part), do_compression=True)
     return root
+
+
+@pytest.fixture(scope="module")
+def splits(folder: Path) -> Splits:
+    return svhn.load_splits(svhn.Config(), str(folder))
 
 
 @pytest.fixture
@@ -65,12 +70,11 @@ def numbers_of(images: Any, *, row: int = 5, column: int = 3) -> Any:
 
 def load_error(path: Path) -> str:
     with pytest.raises(DatasetError) as caught:
-        svhn.load_splits(AS_FOUND, str(path.parent))
+        svhn.load_splits(svhn.Config(), str(path.parent))
     return str(caught.value)
 
 
-def test_every_image_is_in_one_split_with_its_label(folder: Path) -> None:
-    splits = svhn.load_splits(AS_FOUND, str(folder))
+def test_every_image_is_in_one_split_with_its_label(folder: Path, splits: Splits) -> None:
     train, validation = numbers_of(splits.train.inputs), numbers_of(splits.validation.inputs)
     assert sorted([*train, *validation]) == [*range(4_050), *range(10_000, 12_030)]
     assert numbers_of(splits.test.inputs).tolist() == list(range(20_000, 20_007))
@@ -81,8 +85,9 @@ def test_every_image_is_in_one_split_with_its_label(folder: Path) -> None:
         assert np.array_equal(split.inputs, other.inputs.swapaxes(1, 2))
 
 
-def test_validation_has_400_train_and_200_extra_images_of_each_digit_in_a_mixed_order(folder: Path) -> None:
-    splits = svhn.load_splits(AS_FOUND, str(folder))
+def test_validation_has_400_train_and_200_extra_images_of_each_digit_in_a_mixed_order(
+    folder: Path, splits: Splits
+) -> None:
     numbers = numbers_of(splits.validation.inputs)
     assert np.bincount(splits.validation.targets[numbers < 10_000]).tolist() == [400] * 10
     assert np.bincount(splits.validation.targets[numbers >= 10_000]).tolist() == [200] * 10
@@ -91,8 +96,7 @@ def test_validation_has_400_train_and_200_extra_images_of_each_digit_in_a_mixed_
     assert set(numbers_of(other.validation.inputs)) != set(numbers)
 
 
-def test_the_mean_is_of_train_and_extra_images_alike_whatever_their_split(folder: Path) -> None:
-    splits = svhn.load_splits(AS_FOUND, str(folder))
+def test_the_mean_is_of_train_and_extra_images_alike_whatever_their_split(splits: Splits) -> None:
     # All pixels but one are 100 in 4,050 images and 40 in 2,030.
     expected = np.full((32, 32, 3), (4_050 * 100 + 2_030 * 40) / 6_080)
     numbers = np.r_[np.arange(4_050), np.arange(10_000, 12_030)]
@@ -103,8 +107,7 @@ def test_the_mean_is_of_train_and_extra_images_alike_whatever_their_split(folder
     assert splits.spec.input_scale == 1.0
 
 
-def test_a_set_that_is_not_complete_says_so(folder: Path) -> None:
-    splits = svhn.load_splits(AS_FOUND, str(folder))
+def test_a_set_that_is_not_complete_says_so(folder: Path, splits: Splits) -> None:
     sizes = "4,050 + 2,030 + 7 of 73,257 + 531,131 + 26,032 images"
     assert splits.source == f"SVHN's .mat files, {folder}/svhn, incomplete: {sizes}"
     assert splits.notes == (f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",)

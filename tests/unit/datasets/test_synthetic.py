@@ -13,21 +13,13 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 DIGITS = DatasetSpec(
     input_shape=(28, 28, 1),
     input_dtype="uint8",
-    target_shape=(),
     num_classes=10,
     train_samples=600,
     validation_samples=100,
     input_scale=1 / 255,
 )
 CROPS = cifar10.describe(cifar10.Config(crop=24, mirror=True, scaling="mean_image"))
-SERIES = DatasetSpec(
-    input_shape=(10, 1),
-    input_dtype="float32",
-    target_shape=(10, 1),
-    num_classes=None,
-    train_samples=80,
-    validation_samples=20,
-)
+SERIES = DatasetSpec(input_shape=(10, 1), target_shape=(10, 1), train_samples=80, validation_samples=20)
 
 
 @pytest.mark.parametrize("spec", [DIGITS, SERIES])

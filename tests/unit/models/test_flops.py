@@ -153,14 +153,7 @@ def test_weights_that_are_only_looked_at_get_no_memory_later_on() -> None:
 
 def build(name: str, shape: tuple[int, ...], num_classes: int | None, **options: Any) -> Any:
     module = registry.load("models", name)
-    spec = DatasetSpec(
-        input_shape=shape,
-        input_dtype="float32",
-        target_shape=() if num_classes else (1,),
-        num_classes=num_classes,
-        train_samples=1,
-        validation_samples=1,
-    )
+    spec = DatasetSpec(input_shape=shape, num_classes=num_classes, train_samples=1, validation_samples=1)
     with without_weights():
         return module.build_model(module.Config(**options), spec)
 
@@ -201,22 +194,8 @@ def frozen(layer: Any) -> Any:
     return layer
 
 
-@pytest.mark.parametrize(
-    ("network", "expected"),
-    [
-        ([layers.Dense(3), layers.Dense(2)], (12 + 6, 12 + 2 * 6)),
-        ([frozen(layers.Dense(3)), layers.Dense(2)], (12 + 6, 6)),  # neither has a gradient of its input
-        ([layers.Dense(3), frozen(layers.Dense(2))], (12 + 6, 12 + 6)),  # the second has that of its input alone
-        ([layers.Dense(3), frozen(layers.Dense(2)), layers.Dense(5)], (12 + 6 + 10, 12 + 6 + 2 * 10)),
-        ([frozen(layers.Dense(3)), frozen(layers.Dense(2))], (12 + 6, 0)),
-        ([layers.BatchNormalization(), layers.Dense(3)], (12, 2 * 12)),  # it has scales that are trained
-        ([layers.BatchNormalization(scale=False, center=False), layers.Dense(3)], (12, 12)),
-        ([layers.Rescaling(0.5), layers.Dropout(0.5), layers.Dense(3)], (12, 12)),
-        ([layers.Dense(3), layers.Activation("relu"), layers.Dense(2)], (12 + 6, 12 + 2 * 6)),
-    ],
-)
-def test_only_gradients_that_training_needs_are_counted(network: list[Any], expected: tuple[int, int]) -> None:
-    assert halves(keras.Sequential([keras.Input((4,)), *network])) == expected
+def stack(*network: Any) -> Callable[[Any], Any]:
+    return lambda x: functools.reduce(lambda given, layer: layer(given), network, x)
 
 
 def branches(x: Any) -> Any:
@@ -237,37 +216,35 @@ def several_inputs(left: Any, right: Any) -> Any:
     return layers.Dense(2)(layers.Add()([layers.Dense(3)(left), layers.Dense(3)(right)]))
 
 
-def stopped(x: Any) -> Any:
-    return layers.Dense(2)(keras.ops.stop_gradient(layers.Dense(3)(x)))
-
-
 @pytest.mark.parametrize(
     ("network", "shapes", "expected"),
     [
+        (stack(layers.Dense(3), layers.Dense(2)), [(4,)], (12 + 6, 12 + 2 * 6)),
+        # Neither has a gradient of its input; then the second has that one alone.
+        (stack(frozen(layers.Dense(3)), layers.Dense(2)), [(4,)], (12 + 6, 6)),
+        (stack(layers.Dense(3), frozen(layers.Dense(2))), [(4,)], (12 + 6, 12 + 6)),
+        (stack(layers.Dense(3), frozen(layers.Dense(2)), layers.Dense(5)), [(4,)], (12 + 6 + 10, 12 + 6 + 2 * 10)),
+        (stack(frozen(layers.Dense(3)), frozen(layers.Dense(2))), [(4,)], (12 + 6, 0)),
+        (stack(layers.BatchNormalization(), layers.Dense(3)), [(4,)], (12, 2 * 12)),  # it has scales that are trained
+        (stack(layers.BatchNormalization(scale=False, center=False), layers.Dense(3)), [(4,)], (12, 12)),
+        (stack(layers.Rescaling(0.5), layers.Dropout(0.5), layers.Dense(3)), [(4,)], (12, 12)),
+        (stack(layers.Dense(3), layers.Activation("relu"), layers.Dense(2)), [(4,)], (12 + 6, 12 + 2 * 6)),
+        (stack(layers.Dense(3), keras.ops.stop_gradient, layers.Dense(2)), [(4,)], (12 + 6, 6)),
         (branches, [(4,)], (12 + 12 + 12, 12 + 2 * 12)),
         (behind_a_frozen_branch, [(4,)], (12 + 12 + 9, 12 + 9)),
         (shared, [(4,)], (32, 16 + 2 * 16)),
         (several_inputs, [(4,), (5,)], (12 + 15 + 6, 12 + 15 + 2 * 6)),
-        (stopped, [(4,)], (12 + 6, 6)),
-        (lambda x: layers.LSTM(5)(x), [(10, 3)], (10 * 4 * (15 + 25), 10 * 4 * (15 + 2 * 25))),
-        (lambda x: layers.Dense(2)(frozen(layers.LSTM(5))(x)), [(10, 3)], (1600 + 10, 10)),
-        (
-            lambda x: layers.Bidirectional(layers.GRU(3))(x),
-            [(7, 2)],
-            (2 * 7 * 3 * (6 + 9), 2 * 7 * 3 * (6 + 2 * 9)),
-        ),
+        (layers.LSTM(5), [(10, 3)], (10 * 4 * (15 + 25), 10 * 4 * (15 + 2 * 25))),
+        (stack(frozen(layers.LSTM(5)), layers.Dense(2)), [(10, 3)], (1600 + 10, 10)),
+        (layers.Bidirectional(layers.GRU(3)), [(7, 2)], (2 * 7 * 3 * (6 + 9), 2 * 7 * 3 * (6 + 2 * 9))),
         # What lies between the two kernels has a gradient.
-        (
-            lambda x: layers.SeparableConv2D(6, 3, padding="same")(x),
-            [(8, 8, 4)],
-            (64 * (36 + 24), 64 * (36 + 2 * 24)),
-        ),
-        (lambda x: Said()(x), [(4,)], (32, 32)),
-        (lambda x: Said()(layers.Dense(4)(x)), [(4,)], (16 + 32, 16 + 2 * 32)),
-        (lambda x: frozen(Said())(layers.Dense(4)(x)), [(4,)], (16 + 32, 16 + 32)),
+        (layers.SeparableConv2D(6, 3, padding="same"), [(8, 8, 4)], (64 * (36 + 24), 64 * (36 + 2 * 24))),
+        (Said(), [(4,)], (32, 32)),
+        (stack(layers.Dense(4), Said()), [(4,)], (16 + 32, 16 + 2 * 32)),
+        (stack(layers.Dense(4), frozen(Said())), [(4,)], (16 + 32, 16 + 32)),
     ],
 )
-def test_a_graph_has_gradients_of_what_is_trained_in_it(
+def test_only_gradients_that_training_needs_are_counted(
     network: Callable[..., Any], shapes: list[tuple[int, ...]], expected: tuple[int, int]
 ) -> None:
     with without_weights():

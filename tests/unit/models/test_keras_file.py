@@ -15,9 +15,7 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 # Keras 3.15 reads a variable in a way that NumPy 2 deprecates, when it saves it.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 
-SPEC = DatasetSpec(
-    input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=9, validation_samples=9
-)
+SPEC = DatasetSpec(input_shape=(4,), num_classes=3, train_samples=9, validation_samples=9)
 
 
 def save(path: Path, *layers: Any) -> Any:

@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,31 +71,26 @@ def test_every_way_to_name_a_network_is_right(model: dict[str, Any]) -> None:
     VALIDATOR.validate(a_recipe() | {"model": model})
 
 
-def change(**sections: Any) -> Callable[[dict[str, Any]], None]:
-    return lambda recipe: recipe.update(sections)
-
-
 @pytest.mark.parametrize(
-    "spoil",
+    "wrong",
     [
-        change(modell={}),
-        change(model={"name": "mlp", "filters": 3}),
-        change(model={"name": "resnet", "blocks": [1, 2, 3, 4, 5]}),
-        change(dataset={"name": "mnist", "data": "false"}),
-        change(training={"global_batch_size": 1.5, "epochs": 1}),
-        change(training={"global_batch_size": 8, "epochs": 1, "optimizer": {"name": "adam", "momentum": 0.9}}),
-        change(distribution={"strategy": "mirror"}),
-        change(expect={"val_loss_at_epoch": {"0": [1, 2]}}),
-        change(sweep={"distribution.strategy": ["default"]}),
-        change(reference=[{"hardware": "a", "devices": "b", "source": "c", "figures": {"loss": "low"}}]),
-        lambda recipe: recipe.pop("dataset"),
+        {"modell": {}},
+        {"model": {"name": "mlp", "filters": 3}},
+        {"model": {"name": "resnet", "blocks": [1, 2, 3, 4, 5]}},
+        {"dataset": {"name": "mnist", "data": "false"}},
+        {"training": {"global_batch_size": 1.5, "epochs": 1}},
+        {"training": {"global_batch_size": 8, "epochs": 1, "optimizer": {"name": "adam", "momentum": 0.9}}},
+        {"distribution": {"strategy": "mirror"}},
+        {"expect": {"val_loss_at_epoch": {"0": [1, 2]}}},
+        {"sweep": {"distribution.strategy": ["default"]}},
+        {"reference": [{"hardware": "a", "devices": "b", "source": "c", "figures": {"loss": "low"}}]},
+        {"dataset": {}},
     ],
 )
-def test_a_wrong_recipe_is_wrong_by_it(spoil: Callable[[dict[str, Any]], None]) -> None:
-    recipe = a_recipe()
-    VALIDATOR.validate(recipe)
-    spoil(recipe)
-    assert not VALIDATOR.is_valid(recipe)
+def test_a_wrong_recipe_is_wrong_by_it(wrong: dict[str, Any]) -> None:
+    VALIDATOR.validate(a_recipe())
+    assert not VALIDATOR.is_valid({})
+    assert not VALIDATOR.is_valid(a_recipe() | wrong)
 
 
 def test_every_key_has_a_meaning() -> None:

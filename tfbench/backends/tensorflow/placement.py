@@ -136,11 +136,7 @@ def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, 
         # TensorFlow's own choice for CPU replicas fails with steps_per_execution above 1, and its hierarchical copy
         # leaves replicas out of the sum where their number is odd (`group_size = num_devices // 2`).
         chosen = "nccl" if "GPU" in names[0] else "reduction_to_one_device"
-    build = {
-        "nccl": tf.distribute.NcclAllReduce,
-        "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,
-        "reduction_to_one_device": tf.distribute.ReductionToOneDevice,
-    }[chosen]
+    build = tf.distribute.NcclAllReduce if chosen == "nccl" else tf.distribute.ReductionToOneDevice
     return tf.distribute.MirroredStrategy(names, cross_device_ops=build()), chosen
 
 

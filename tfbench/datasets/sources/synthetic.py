@@ -31,14 +31,11 @@ def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
     sample_bytes = math.prod(_stored_shape(spec)) * np.dtype(spec.input_dtype).itemsize
     pool = max(2, POOL_BYTES // max(1, sample_bytes))
     held_out = max(1, int(pool * _HELD_OUT_SHARE))
-    rows = {
-        "validation": min(spec.validation_samples, held_out),
-        "test": min(spec.test_samples, held_out),
-    }
-    rows["train"] = min(spec.train_samples, max(1, pool - sum(rows.values())))
-    structure, *noises = np.random.SeedSequence(seed).spawn(4)
-    noise = dict(zip(("train", "validation", "test"), noises, strict=True))
     counts = {"train": spec.train_samples, "validation": spec.validation_samples, "test": spec.test_samples}
+    rows = {name: min(count, held_out) for name, count in counts.items()}
+    rows["train"] = min(spec.train_samples, max(1, pool - rows["validation"] - rows["test"]))
+    structure, *noises = np.random.SeedSequence(seed).spawn(4)
+    noise = dict(zip(counts, noises, strict=True))
 
     def make(name: str) -> Split:
         maker = _regression if spec.num_classes is None else _classification

@@ -42,8 +42,7 @@ def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
     if _layout(train) != _layout(validation):
         received = f"Received: {_describe(train)} and {_describe(validation)}."
         raise DatasetError(f"{where}: training and validation data must have the same arrays. {received}")
-    kinds = [_common_kind(*pair) for pair in zip(list_arrays(train), list_arrays(validation), strict=True)]
-    train, validation = _as_kinds(train, kinds), _as_kinds(validation, kinds)
+    train, validation = (_as_fed(data, train, validation) for data in (train, validation))
     spec = _describe_data(train, validation)
     wanted, found = ([array.shape[1:] for array in list_arrays(data)] for data in (train, validation))
     if spec.is_structured and wanted != found:  # else `splits.find_mismatch` says which
@@ -60,26 +59,22 @@ def _count(inputs: Any) -> int:
     return len(list_arrays(inputs)[0])
 
 
-def _common_kind(train: npt.NDArray[Any], validation: npt.NDArray[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Returns the type in which both are fed, which every backend has, and the shape of the former's samples."""
-    dtype = np.result_type(train, validation)
-    if dtype.kind == "f":
-        dtype = np.dtype(np.float32)
-    elif dtype.kind != "b" and dtype != np.uint8:
-        dtype = np.dtype(np.int32 if dtype.itemsize < 4 or dtype == np.int32 else np.int64)
-    return dtype, train.shape[1:]
-
-
-def _as_kinds(data: Any, kinds: list[tuple[np.dtype[Any], tuple[int, ...]]]) -> Any:
-    """Returns data in these types; a column is a row where its counterpart is one."""
-    given = iter(kinds)
+def _as_fed(data: Data, train: Data, validation: Data) -> Data:
+    """Returns data in types that every backend has and both share; a column is a row where its counterpart is one."""
+    pairs = iter(zip(list_arrays(train), list_arrays(validation), strict=True))
 
     def convert(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        dtype, shape = next(given)
-        is_same = math.prod(shape) == math.prod(array.shape[1:]) == 1
-        return (array.reshape(len(array), *shape) if is_same else array).astype(dtype, copy=False)
+        one, other = next(pairs)
+        dtype = np.result_type(one, other)
+        if dtype.kind == "f":
+            dtype = np.dtype(np.float32)
+        elif dtype.kind != "b" and dtype != np.uint8:
+            dtype = np.dtype(np.int32 if dtype.itemsize < 4 or dtype == np.int32 else np.int64)
+        is_same = math.prod(one.shape[1:]) == math.prod(array.shape[1:]) == 1
+        return (array.reshape(len(array), *one.shape[1:]) if is_same else array).astype(dtype, copy=False)
 
-    return map_arrays(convert, data)
+    fed: Data = map_arrays(convert, data)
+    return fed
 
 
 def _pair(loaded: Any, where: str) -> tuple[Any, Any]:

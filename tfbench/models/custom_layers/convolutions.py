@@ -76,10 +76,6 @@ class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has
         outputs = ops.transpose(ops.matmul(patches, self.kernel), (2, 0, 1, 3))
         return self.activation(outputs + self.bias)
 
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns (batch, height, width, filters)."""
-        return (*input_shape[:-1], self.filters)
-
     def forward_flops(self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]) -> int:
         """Returns the operations of one sample: each weight is in one product, and every product is two operations."""
         return 2 * int(math.prod(self.kernel.shape))

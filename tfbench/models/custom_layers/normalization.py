@@ -88,7 +88,3 @@ class LocalResponseNormalization(keras.layers.Layer):  # type: ignore[misc]  # K
             return y, backward
 
         return ops.cast(normalize(ops.cast(inputs, wide_dtype)), dtype)
-
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns the input's."""
-        return input_shape

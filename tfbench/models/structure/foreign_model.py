@@ -1,7 +1,7 @@
 """Models that tfbench did not build itself: from a file, or from a function of the user's. Do they fit a run?"""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -9,13 +9,10 @@ from tfbench.errors import RecipeError
 from tfbench.recipe.conflicts import LABELS_HINT
 from tfbench.recipe.dataset_spec import DatasetSpec
 
-if TYPE_CHECKING:
-    import keras
-
 _SCALES_BYTES = 0.02  # what scales bytes to some units is less
 
 
-def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
+def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> Any:
     """Checks that a model takes the data's samples and gives what the loss expects.
 
     Args:
@@ -72,7 +69,7 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
     return keras.Model(inputs[0], outputs[0], name=model.name)
 
 
-def require_precision(model: "keras.Model", where: str) -> None:
+def require_precision(model: Any, where: str) -> None:
     """Checks that layers which brought their precision along have the run's.
 
     Raises:
@@ -90,7 +87,7 @@ def require_precision(model: "keras.Model", where: str) -> None:
         )
 
 
-def find_second_scaling(model: "keras.Model", spec: DatasetSpec) -> str | None:
+def find_second_scaling(model: Any, spec: DatasetSpec) -> str | None:
     """Returns what is wrong where a network scales bytes to 0..1 that arrive scaled, or None."""
     import keras
 
@@ -122,7 +119,7 @@ def _accepts(shape: tuple[int | None, ...], sample_shape: tuple[int, ...]) -> bo
     return fits and len(shape) == len(sample_shape) + 1
 
 
-def _require_batch_size(model: "keras.Model", spec: DatasetSpec, where: str) -> None:
+def _require_batch_size(model: Any, spec: DatasetSpec, where: str) -> None:
     """Raises RecipeError if a network is for batches of another size, or some batch would not be of its size."""
     sizes = {tensor.shape[0] for tensor in getattr(model, "inputs", None) or () if tensor.shape} - {None}
     batch_size = spec.per_replica_batch_size
