@@ -5,12 +5,12 @@ for one device, and for batches that NumPy makes. What a framework is asked for 
 `tfbench.records`; datasets, models, strategies and variables are the framework's own, and go through the worker as they
 are.
 
-Loading a backend must not import its framework: a run is rejected, and GPUs are hidden, before that.
+Loading a backend imports its framework: a run is rejected, and GPUs are hidden, before that; see `visible`.
 """
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.one_device import Placed
 from tfbench.backends.peak import Kernels
 from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls, Trace
-from tfbench.errors import MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.devices import Framework
 from tfbench.machine.environment import describe_environment
@@ -96,14 +95,6 @@ class Backend(ArrayFeeding, Kernels):
 
     # Devices and strategies: what was asked for, what there is, what was really used.
 
-    def require_possible(self, config: DistributionConfig, training: TrainingConfig) -> None:
-        """Checks what can be checked before the framework is imported, and hides from it the GPUs not asked for.
-
-        Raises:
-            DeviceError: The devices cannot be used, or the batch does not divide among them.
-        """
-        one_device.hide_others(config, training)
-
     def resolve(self, config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None) -> Any:
         """Makes exactly the devices ready that were asked for; nothing may have used the framework's devices before.
 
@@ -156,25 +147,6 @@ class Backend(ArrayFeeding, Kernels):
     def gather_figures(self, figures: Sequence[float]) -> list[list[float]]:
         """Returns the figures of every worker, in their order; each of them has to ask at the same time."""
         return [list(figures)]
-
-    @contextlib.contextmanager
-    def lost_workers_named(self) -> Iterator[None]:
-        """Turns the framework's error about another worker into one that says so.
-
-        Entered before the framework is imported.
-
-        Raises:
-            MeasurementError: A worker was lost.
-        """
-        try:
-            yield
-        except Exception as error:
-            if not (told := self.explain_loss(error)):
-                raise
-            raise MeasurementError(
-                f"another worker ended, answers no more, or has something else to do: {told}. What it says of itself "
-                "is in its own journal."
-            ) from error
 
     def explain_loss(self, error: Exception) -> str:
         """Returns what an error says of a worker that ended, or answers no more; "" for an error of another kind."""

@@ -14,6 +14,6 @@ from tfbench.schema import to_plain
 if __name__ == "__main__":
     import sys
 
-    backend = backends.current()
-    import_without(backend.name, set(NOT_NEEDED) - NEEDED_BY.get(backend.name, set()))
-    sys.stdout.write(json.dumps(to_plain(backend.report_devices())) + "\n")
+    name = backends.find_name()
+    import_without(name, set(NOT_NEEDED) - NEEDED_BY.get(name, set()))
+    sys.stdout.write(json.dumps(to_plain(backends.current().report_devices())) + "\n")

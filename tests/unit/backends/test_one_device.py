@@ -13,6 +13,7 @@ import pytest
 import first_steps
 from device_naps import NAP_SECONDS, build_slow_model
 from tfbench import backends
+from tfbench.backends.visible import require_possible
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.energy import addresses_in_use
@@ -96,7 +97,7 @@ def test_the_gpus_that_are_not_asked_for_are_hidden(
 ) -> None:
     monkeypatch.setattr(gpus, "read_gpus", lambda: ())  # a driver that does not answer
     show_gpus(monkeypatch, seen)
-    backends.current().require_possible(DistributionConfig(devices=devices), load().training)
+    require_possible(DistributionConfig(devices=devices), load().training)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
@@ -116,7 +117,7 @@ def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are
     monkeypatch.setattr(gpus, "read_gpus", lambda: known)
     show_gpus(monkeypatch, seen)
     with pytest.raises(DeviceError, match=f"^{device}: not found\\. {re.escape(told)}"):
-        backends.current().require_possible(DistributionConfig(devices=(device,)), load().training)
+        require_possible(DistributionConfig(devices=(device,)), load().training)
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
 
 
@@ -227,7 +228,7 @@ def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
     monkeypatch.setattr(backend, "list_gpus", lambda: ("H100",))
     first_steps.set_up(recipe)
     model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
-    backend.require_possible(DistributionConfig(devices=("gpu:1",)), recipe.training)
+    require_possible(DistributionConfig(devices=("gpu:1",)), recipe.training)
     placed = resolve(recipe, "gpu:1")
     addresses = backend.read_settings(model, recipe.training).gpu_addresses
     expected = "0000:b0:00.0" if text is None else "0000:a0:00.0"

@@ -8,6 +8,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from tfbench.backends import profiling
 from tfbench.backends.profiling import ProfiledBatches
 
@@ -30,8 +32,6 @@ class StepCalls(profiling.StepCalls):
 
         It returns all that it computes, the loss first, since XLA leaves out what is not asked for.
         """
-        import jax
-
         work = functools.partial(_run, self.model, upto)
         if not self.model.jit_compile:
             return work
@@ -54,7 +54,6 @@ class StepCalls(profiling.StepCalls):
 
     def wait(self, result: Any) -> None:
         """Waits for all arrays; those in containers of Keras's own would be passed over by JAX."""
-        import jax
         import keras
 
         jax.block_until_ready(keras.tree.flatten(result))
@@ -73,8 +72,6 @@ class StepCalls(profiling.StepCalls):
 
 def _run(model: Any, upto: str, state: State, x: Any, y: Any) -> Any:
     """Does what Keras's own step does, without its metrics, up to a phase."""
-    import jax
-
     if upto == "dispatch":
         return 0.0
     trained, others, of_optimizer, of_metrics = state

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from tfbench.backends import profiling
 from tfbench.backends.profiling import Call
 
@@ -16,8 +18,6 @@ class ProfiledBatches(profiling.ProfiledBatches):
     """
 
     def __init__(self, dataset: Any, placed: Any) -> None:
-        import tensorflow as tf
-
         def put(tensor: Any) -> Any:
             with tf.device(placed.device_names[0]):
                 return tf.identity(tensor)
@@ -28,8 +28,6 @@ class ProfiledBatches(profiling.ProfiledBatches):
 
     def iterator(self, *, num_ahead: int = 0) -> Any:
         """Returns an iterator of batches on the host, without any work."""
-        import tensorflow as tf
-
         dataset = tf.data.Dataset.from_tensors(self.on_host[0])
         for batch in self.on_host[1:]:
             dataset = dataset.concatenate(tf.data.Dataset.from_tensors(batch))

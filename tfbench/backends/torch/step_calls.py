@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from tfbench.backends import profiling
 from tfbench.backends.profiling import Call, ProfiledBatches
 from tfbench.backends.torch.op_trace import name_layers
@@ -21,7 +23,6 @@ class StepCalls(profiling.StepCalls):
 
     def build(self, upto: str) -> Callable[..., Any]:
         """Returns the step up to a phase."""
-        import torch
 
         def work(x: Any, y: Any) -> Any:
             return _run(self.model, upto, x, y)
@@ -38,16 +39,12 @@ class StepCalls(profiling.StepCalls):
 
     def restore(self) -> None:
         """Gives all variables, and the generator that dropout draws from, the state of the beginning."""
-        import torch
-
         torch.manual_seed(torch.initial_seed())
         super().restore()
 
 
 def _run(model: Any, upto: str, x: Any, y: Any) -> Any:
     """Does what Keras's own step does, without its metrics, up to a phase; returns the loss and the gradients."""
-    import torch
-
     if upto == "dispatch":
         return torch.zeros(()) if model.jit_compile else None  # a program has to have something in it
     prediction = model(x, training=True) if model._call_has_training_arg else model(x)
