@@ -41,7 +41,8 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
     options = (*options, "--set", "output.num_predictions=3", "--backend", NAME, "--devices", "cpu:0", "--no-mlflow")
     words = ("run", "nets.py:build_model", *options, "--format", "json")
     one = run(*words, *NO_CHECKS, cwd=tmp_path)
-    two = run(*words, "--strategy", "multi_worker", "--workers", "2", cwd=tmp_path, no_proxy="")
+    others = {"no_proxy": "", "TF_CONFIG": "of something else"}
+    two = run(*words, "--strategy", "multi_worker", "--workers", "2", cwd=tmp_path, **others)
     assert (one.exit_code, two.exit_code) == (0, 0), two.stderr
     for figure in ("loss", "accuracy", "val_loss", "val_accuracy"):
         expected = [epoch[figure] for epoch in one.document["epochs"]]
@@ -54,8 +55,10 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
     if NAME == "jax":
         assert two.document["summary"]["collective_bytes_per_step"] >= 4 * two.document["num_trainable_parameters"]
     if NAME == "tensorflow":
-        (checked,) = of_kind(journal_of(tmp_path / "mlruns"), "replica_check")
-        assert checked["replica_check"] == {"num_replicas": 2, "reason": "", "fault": ""}
+        journal = journal_of(tmp_path / "mlruns")
+        assert of_kind(journal, "replica_check")[0]["replica_check"] == {"num_replicas": 2, "reason": "", "fault": ""}
+        placement = of_kind(journal, "ready")[0]["placement"]
+        assert (placement["cross_device_ops"], placement["feed"]) == ("ring", "direct")
 
 
 def start_two(tmp_path: Path, *options: tuple[str, ...]) -> list[Command]:
