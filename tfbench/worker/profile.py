@@ -69,7 +69,7 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
 
     backend, model, training = backends.current(), prepared.model, prepared.training
     journal, breakdown = prepared.journal, prepared.breakdown
-    num_prefetched, num_in_the_making = backend.most_ahead()
+    num_prefetched, num_in_the_making = backend.most_ahead
     # Calls after which batches come no faster than they are made: those that waited are used up.
     num_draining = 1 + num_prefetched + num_in_the_making
     breakdown.switch("first_step")

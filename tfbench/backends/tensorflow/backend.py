@@ -41,9 +41,8 @@ class TensorFlow(Backend):
     watch = DeviceWatch
     build_training_dataset = staticmethod(input_pipeline.build_training_dataset)
     build_validation_dataset = staticmethod(input_pipeline.build_validation_dataset)
-    without_targets = staticmethod(input_pipeline.without_targets)
     count_ahead = staticmethod(input_pipeline.count_ahead)
-    most_ahead = staticmethod(input_pipeline.most_ahead)
+    most_ahead = (input_pipeline.PREFETCHED_BATCHES, input_pipeline.PARALLEL_BATCHES)
     compile_draws = staticmethod(input_pipeline.compile_draws)
     broken_samples_named = staticmethod(input_pipeline.broken_samples_named)
     require_resident = staticmethod(resident.require_resident)

@@ -1,7 +1,6 @@
 """From stored samples to the batches that training and validation are fed with: the same pipeline in every setup."""
 
 import contextlib
-import functools
 import math
 import os
 import re
@@ -31,11 +30,6 @@ _BROKEN, _END = "<broken sample>", "</broken sample>"  # around what is told of 
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
     """Returns how many training batches the pipeline has ready, at most, where nothing took one for a while."""
     return PREFETCHED_BATCHES + (0 if _is_light(splits.train, splits.spec, global_batch_size) else PARALLEL_BATCHES)
-
-
-def most_ahead() -> tuple[int, int]:
-    """Returns how many batches of any data are ready, and in the making, at most."""
-    return PREFETCHED_BATCHES, PARALLEL_BATCHES
 
 
 def build_training_dataset(
@@ -133,19 +127,7 @@ def build_validation_dataset(
         inputs, *others = fetch(batch)
         return finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), *others
 
-    built = ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
-    if part != WHOLE:
-        built.whole = functools.partial(build_validation_dataset, splits, batch_size=batch_size, split=split, view=view)
-    return built
-
-
-def without_targets(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns the inputs of a validation's batches alone; the whole of them, where they are a worker's part.
-
-    For each worker predicts all samples by itself: what it is given is all that it knows of.
-    """
-    whole = dataset.whole() if hasattr(dataset, "whole") else dataset
-    return whole.map(lambda inputs, *others: (inputs,))
+    return ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
 
 
 def compile_draws(batches: tf.data.Dataset) -> Callable[[int], None]:
