@@ -3,8 +3,10 @@
 import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from tfbench.backends.backend import Backend
+if TYPE_CHECKING:
+    from tfbench.backends.backend import Backend
 
 _DEFAULT = "tensorflow"
 
@@ -14,12 +16,12 @@ def find_name() -> str:
     return os.environ.get("KERAS_BACKEND") or _DEFAULT
 
 
-def current() -> Backend:
+def current() -> "Backend":
     """Returns the backend of this process; imports its framework, which sees what `visible` left it of the devices."""
     backend: Backend = importlib.import_module(f"{__name__}.{find_name()}.backend").BACKEND
     return backend
 
 
-def loaded() -> Backend | None:
+def loaded() -> "Backend | None":
     """Returns the backend of this process to ask it about an error; None: it was not imported, so it was not its."""
     return current() if f"{__name__}.{find_name()}.backend" in sys.modules else None

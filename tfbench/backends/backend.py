@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import numpy.typing as npt
 
@@ -70,8 +71,6 @@ class Backend(ArrayFeeding, Kernels):
 
     def read_settings(self, model: Any, training: TrainingConfig) -> EffectiveSettings:
         """Reads back what framework and Keras will really do with a compiled model, but for `framework_variables`."""
-        import keras
-
         visible = tuple(f"GPU:{index}" for index, _ in enumerate(self.list_gpus()))
         common = {
             "backend": keras.backend.backend(),
@@ -201,8 +200,6 @@ class Backend(ArrayFeeding, Kernels):
 
     def carried_states(self, model: Any) -> list[Any]:
         """Returns the variables of the state that recurrent layers carry from batch to batch, of all replicas."""
-        import keras
-
         stateful = [layer for layer in model.layers if getattr(layer, "stateful", False)]
         states = keras.tree.flatten([getattr(layer, "states", None) or () for layer in stateful])
         return [copy for state in states for copy in self.copies_of(state)]
@@ -213,9 +210,7 @@ class Backend(ArrayFeeding, Kernels):
 
     def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
         """Returns the value of a variable; of several replicas, that of the first."""
-        from keras import ops
-
-        return np.array(ops.convert_to_numpy(variable.value))
+        return np.array(keras.ops.convert_to_numpy(variable.value))
 
     # Memory as the framework counts it.
 

@@ -14,6 +14,5 @@ from tfbench.schema import to_plain
 if __name__ == "__main__":
     import sys
 
-    name = backends.find_name()
-    import_without(name, set(NOT_NEEDED) - NEEDED_BY.get(name, set()))
+    import_without("keras", set(NOT_NEEDED) - NEEDED_BY.get(backends.find_name(), set()))
     sys.stdout.write(json.dumps(to_plain(backends.current().report_devices())) + "\n")

@@ -4,12 +4,13 @@ import collections
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
+from keras.src.backend.jax.trainer import JAXEpochIterator  # what `fit` takes; Keras does not publish it
 
 from tfbench.backends.backend import Backend
-from tfbench.backends.jax import several_devices
+from tfbench.backends.jax import mesh_distribution, several_devices
 from tfbench.backends.jax.step_calls import StepCalls
 from tfbench.backends.one_device import Placed, require_on
 from tfbench.backends.peak import Run, Sizes
@@ -18,9 +19,6 @@ from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Placement, Spread, WorkerRank
-
-if TYPE_CHECKING:
-    from tfbench.backends.jax.mesh_distribution import MeshDistribution
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 _NO_MEMORY = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "_STATUS_ALLOC_FAILED")  # of XLA, CUDA, its libraries
@@ -34,6 +32,10 @@ class Jax(Backend):
     gpu_feed = "prefetched"  # by Keras
     explain_loss = staticmethod(several_devices.explain_loss)
     list_gpus = staticmethod(several_devices.list_gpus)
+    find_mesh = staticmethod(mesh_distribution.current)
+    gather_figures = staticmethod(mesh_distribution.gather_figures)
+    trace_exchange = staticmethod(mesh_distribution.trace_exchange)
+    build_step = StepCalls
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its version, and the major version of CUDA that it has the libraries of."""
@@ -75,12 +77,6 @@ class Jax(Backend):
         """Lays a compiled model on several devices."""
         return several_devices.lay_model_out(placed, config, model) if config.strategy != "default" else placed
 
-    def find_mesh(self) -> "MeshDistribution | None":
-        """Returns the mesh that a model was laid on; None: there is one device."""
-        from tfbench.backends.jax import mesh_distribution
-
-        return mesh_distribution.current()
-
     def verify(self, placed: Any, model: Any) -> None:
         """Makes sure that what was trained is on the devices asked for, all of them.
 
@@ -110,12 +106,6 @@ class Jax(Backend):
         """
         jax.block_until_ready(jax.live_arrays())
 
-    def gather_figures(self, figures: Sequence[float]) -> list[list[float]]:
-        """Returns the figures of every worker."""
-        from tfbench.backends.jax import mesh_distribution
-
-        return mesh_distribution.gather_figures(figures)
-
     def leave(self) -> None:
         """Waits for the other workers, and leaves them."""
         if jax.process_count() > 1:
@@ -124,20 +114,12 @@ class Jax(Backend):
 
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
         """Reads back where the parts of a model lie; see `mesh_distribution`."""
-        from tfbench.backends.jax import mesh_distribution
-
         mesh = self.find_mesh()
         return mesh_distribution.read_spread(model, next(draw()), mesh) if mesh else None
 
     def tells_exchange(self, placement: Placement) -> bool:
         """Says whether there are several devices: XLA's collectives have names."""
         return placement.num_devices > 1
-
-    def trace_exchange(self, work: Callable[[], None]) -> float:
-        """Returns for how long this worker's devices were in collectives; see `mesh_distribution`."""
-        from tfbench.backends.jax import mesh_distribution
-
-        return mesh_distribution.trace_exchange(work)
 
     def read_peak(self, name: str) -> int | None:
         """Returns the most bytes in use on a GPU since the process began, which JAX has no way to forget.
@@ -193,15 +175,9 @@ class Jax(Backend):
 
     def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
         """Takes some batches of a recipe's endless stream."""
-        from keras.src.backend.jax.trainer import JAXEpochIterator  # what `fit` takes; Keras does not publish it
-
         return ProfiledBatches(
             dataset, put=jax.device_put, iterate=lambda stream: iter(JAXEpochIterator(stream)._get_iterator())
         )
-
-    def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
-        """Takes the step of a compiled model apart."""
-        return StepCalls(model, batches)
 
 
 def _find(name: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from tfbench.backends.jax.mesh_distribution import MeshDistribution, name_in
 from tfbench.backends.one_device import Placed, choose_devices, list_visible
 from tfbench.errors import DeviceError
 from tfbench.machine.environment import cpu_model
@@ -101,8 +102,6 @@ def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any
     Raises:
         RecipeError: The layout does not fit the network.
     """
-    from tfbench.backends.jax.mesh_distribution import MeshDistribution
-
     layout: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     cut: dict[str, Any] = {}
@@ -129,11 +128,6 @@ def _cut_outputs(model: Any, layout: dict[str, Any]) -> dict[str, Any]:
             batch = None if split == "data" else "data"
             found[kernel.path.rpartition("/")[0].removeprefix(f"{model.name}/")] = (batch, *[None] * (rank - 2), split)
     return found
-
-
-def name_in(model: Any, path: str) -> str:
-    """Returns what a layout calls a variable: its path within the model."""
-    return path.removeprefix(f"{model.name}/")
 
 
 def list_shapes(model: Any) -> list[VariableShape]:

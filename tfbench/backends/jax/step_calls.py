@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import keras
 
 from tfbench.backends import profiling
+from tfbench.backends.one_device import Placed
 from tfbench.backends.profiling import ProfiledBatches
 
 # The parts of the state that Keras's training function takes and returns, in its order and by its names.
@@ -22,9 +24,9 @@ State = tuple[list[Any], list[Any], list[Any], list[Any]]
 class StepCalls(profiling.StepCalls):
     """A step of JAX's; all of its results are waited for."""
 
-    def __init__(self, model: Any, batches: ProfiledBatches) -> None:
+    def __init__(self, model: Any, batches: ProfiledBatches, placed: Placed) -> None:
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
-        super().__init__(model, batches)
+        super().__init__(model, batches, placed)
         self._state: State | None = None  # None: the model's variables hold it
 
     def build(self, upto: str) -> Callable[..., Any]:
@@ -54,8 +56,6 @@ class StepCalls(profiling.StepCalls):
 
     def wait(self, result: Any) -> None:
         """Waits for all arrays; those in containers of Keras's own would be passed over by JAX."""
-        import keras
-
         jax.block_until_ready(keras.tree.flatten(result))
 
     def restore(self) -> None:

@@ -8,21 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
 
 from tfbench.backends.backend import Backend
 from tfbench.backends.peak import Run, Sizes
-from tfbench.backends.tensorflow import (
-    input_pipeline,
-    op_trace,
-    placement,
-    resident,
-    several_workers,
-)
+from tfbench.backends.tensorflow import input_pipeline, op_trace, placement, replica_check, resident, several_workers
 from tfbench.backends.tensorflow.device_watch import DeviceWatch, copies_of
 from tfbench.backends.tensorflow.step_calls import ProfiledBatches, StepCalls
 from tfbench.machine import gpus
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Placement, ReplicaCheck
+from tfbench.records.placement import Placement
 
 _COPY_TO_A_FULL_GPU = "Dst tensor is not initialized"  # what an InternalError says of it
 _EXCHANGES = re.compile(r"Collective|Nccl")  # operations by which replicas exchange gradients
@@ -47,6 +42,7 @@ class TensorFlow(Backend):
     broken_samples_named = staticmethod(input_pipeline.broken_samples_named)
     require_resident = staticmethod(resident.require_resident)
     build_resident_training = staticmethod(resident.build_resident_training)
+    check_replicas = staticmethod(replica_check.check_replicas)
     copies_of = staticmethod(copies_of)
     trace = staticmethod(op_trace.trace)
     step_mark = staticmethod(op_trace.step_mark)
@@ -84,8 +80,6 @@ class TensorFlow(Backend):
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
         """Returns the settings that TensorFlow alone can tell."""
-        from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
-
         runs_eagerly = model.run_eagerly or tf.config.functions_run_eagerly()
         visible = tuple(device.name for device in tf.config.get_visible_devices("GPU"))
         return {
@@ -120,12 +114,6 @@ class TensorFlow(Backend):
         found = [one for one in op_trace.trace(work).operations if _EXCHANGES.match(one.kind)]
         num_devices = len(self.list_gpus()) or 1
         return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
-
-    def check_replicas(self, model: Any, placement: Placement) -> ReplicaCheck:
-        """Makes sure that sums over replicas count each of them once; see `replica_check`."""
-        from tfbench.backends.tensorflow import replica_check
-
-        return replica_check.check_replicas(model, placement)
 
     def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
         """Returns the value of a variable, of Keras or of TensorFlow; under a strategy, that of the first replica."""

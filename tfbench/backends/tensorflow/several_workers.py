@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from keras.src.backend.tensorflow import trainer
 
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.recipe.devices import Device
@@ -99,8 +100,6 @@ def fit_over_workers(model: Any) -> None:
     the steps of an execution is in a condition that no sum over workers can be in. So what a step returns are the
     figures of this worker, and the loop is one of our own. A prediction is this worker's, of what it is given.
     """
-    from keras.src.backend.tensorflow import trainer
-
     if not hasattr(trainer, "reduce_per_replica"):
         raise MeasurementError("this version of Keras cannot train over several workers on TensorFlow. Use Keras 3.15.")
     trainer.reduce_per_replica = lambda values, strategy, reduction: values

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfbench.backends import profiling
 from tfbench.backends.profiling import Call
+from tfbench.backends.tensorflow.profiled_step import ProfiledStep
 
 
 class ProfiledBatches(profiling.ProfiledBatches):
@@ -41,10 +42,8 @@ class StepCalls(profiling.StepCalls):
     """A step of TensorFlow's; waited for by reading its result."""
 
     def __init__(self, model: Any, batches: ProfiledBatches, placed: Any) -> None:
-        from tfbench.backends.tensorflow.profiled_step import ProfiledStep
-
         model.optimizer.build(model.trainable_variables)
-        super().__init__(model, batches)
+        super().__init__(model, batches, placed)
         self._profiled = ProfiledStep(model, self.calls, placed.strategy)
 
     def build(self, upto: str) -> Callable[..., Any]:

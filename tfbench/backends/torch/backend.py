@@ -4,7 +4,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import torch
+from keras.src.backend.torch.trainer import TorchEpochIterator  # what `fit` takes; Keras does not publish it
 
 from tfbench.backends.backend import Backend
 from tfbench.backends.one_device import Placed, require_on
@@ -25,6 +27,7 @@ class PyTorch(Backend):
     trace = staticmethod(op_trace.trace)
     step_mark = staticmethod(op_trace.step_mark)
     part_of = staticmethod(op_trace.part_of)
+    build_step = StepCalls
 
     def list_gpus(self) -> tuple[str, ...]:
         """Returns what hardware the GPUs are that PyTorch can use.
@@ -148,18 +151,11 @@ class PyTorch(Backend):
 
     def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
         """Takes some batches of a recipe's endless stream."""
-        import keras
-        from keras.src.backend.torch.trainer import TorchEpochIterator  # what `fit` takes; Keras does not publish it
-
         return ProfiledBatches(
             dataset,
             put=keras.ops.convert_to_tensor,
             iterate=lambda stream: iter(TorchEpochIterator(stream)._get_iterator()),
         )
-
-    def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
-        """Takes the step of a compiled model apart."""
-        return StepCalls(model, batches, self.synchronize)
 
 
 BACKEND = PyTorch()

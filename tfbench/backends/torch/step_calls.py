@@ -5,18 +5,19 @@ from typing import Any
 
 import torch
 
+from tfbench import backends
 from tfbench.backends import profiling
-from tfbench.backends.profiling import Call, ProfiledBatches
+from tfbench.backends.one_device import Placed
+from tfbench.backends.profiling import ProfiledBatches
 from tfbench.backends.torch.op_trace import name_layers
 
 
 class StepCalls(profiling.StepCalls):
     """A step of PyTorch's; the GPU is waited for, while on a processor PyTorch returns when it is done."""
 
-    def __init__(self, model: Any, batches: ProfiledBatches, synchronize: Call) -> None:
+    def __init__(self, model: Any, batches: ProfiledBatches, placed: Placed) -> None:
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
-        super().__init__(model, batches)
-        self._synchronize = synchronize
+        super().__init__(model, batches, placed)
         model.train()  # for layers that are modules of PyTorch's own
         if not model.jit_compile:
             name_layers(model, self.calls)
@@ -35,7 +36,7 @@ class StepCalls(profiling.StepCalls):
 
     def wait(self, result: Any) -> None:
         """Waits for the device."""
-        self._synchronize()
+        backends.current().synchronize()
 
     def restore(self) -> None:
         """Gives all variables, and the generator that dropout draws from, the state of the beginning."""
