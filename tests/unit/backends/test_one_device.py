@@ -4,7 +4,6 @@ import functools
 import itertools
 import os
 import re
-import time
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,18 @@ import pytest
 
 import first_steps
 from device_naps import NAP_SECONDS, build_slow_model
+from prepared import build_readings
 from tfbench import backends
 from tfbench.backends.visible import require_possible
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.energy import addresses_in_use
 from tfbench.recipe.files import find_recipe, load_recipe
-from tfbench.recipe.sections import DistributionConfig, MeasurementConfig, Recipe
+from tfbench.recipe.sections import DistributionConfig, Recipe
 from tfbench.records.machine import Gpu
 from tfbench.records.run import StepSpan
-from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.compiled_model import build_compiled_model
-from tfbench.worker.recorder import FitReadings, build_callbacks
-from tfbench.worker.span_clock import SpanClock
+from tfbench.worker.recorder import build_callbacks
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = pytest.mark.skipif(NAME == "tensorflow", reason="the process trains with TensorFlow")
@@ -49,23 +47,13 @@ def batches() -> Any:
 @pytest.mark.parametrize("steps_per_execution", [1, 3] if NAME == "jax" else [1])
 def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int) -> None:
     spans: list[StepSpan] = []
-    breakdown = Breakdown(time.perf_counter_ns())
     model = build_slow_model(jit_compile=NAME == "jax", steps_per_execution=steps_per_execution)
-    clock = SpanClock(
-        MeasurementConfig(warmup_steps=3, clock="step"),
+    readings = build_readings(
+        model,
+        spans.append,
+        measurement={"warmup_steps": 3, "clock": "step"},
         synchronize=backends.current().synchronize,
-        on_span=spans.append,
-        breakdown=breakdown,
-    )
-    readings = FitReadings(
-        clock=clock,
-        breakdown=breakdown,
-        model=model,
         steps_per_epoch=9,
-        global_batch_size=BATCH,
-        warmup_steps=3,
-        on_epoch=lambda record: False,
-        on_first_step=lambda: None,
     )
     callbacks = build_callbacks(readings)
     model.fit(batches(), epochs=1, steps_per_epoch=9, callbacks=callbacks, shuffle=False, verbose=0)

@@ -8,25 +8,14 @@ import keras
 import numpy as np
 import pytest
 
-from builders import build_recipe
+from builders import build_recipe, build_spec
 from prepared import build_prepared
 from tfbench.datasets.sources.splits import Split, Splits
-from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.journal import Replay, files_folder
 from tfbench.worker import evaluation
 
 RNG = np.random.default_rng(0)
-SPEC = DatasetSpec(
-    input_shape=(4, 4, 1),
-    input_dtype="uint8",
-    target_shape=(),
-    num_classes=3,
-    train_samples=5,
-    validation_samples=5,
-    stored_shape=(6, 6, 1),
-    views=9,
-    test_samples=7,
-)
+SPEC = build_spec((4, 4, 1), 3, train_samples=5, validation_samples=5, stored_shape=(6, 6, 1), views=9, test_samples=7)
 
 
 def split(count: int) -> Split:

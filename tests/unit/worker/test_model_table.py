@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from builders import build_recipe
+from builders import build_recipe, build_spec
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.recipe import files, registry
 from tfbench.recipe import tables as recipe_tables
@@ -20,20 +20,6 @@ from tfbench.schema import to_plain
 from tfbench.worker.model_table import build_table, report_on, tabulate
 
 Golden = Callable[[str, str], None]
-
-
-def build_spec(shape: tuple[int, ...], num_classes: int | None = 10, **fields: Any) -> DatasetSpec:
-    return DatasetSpec(
-        **{
-            "input_shape": shape,
-            "input_dtype": "uint8" if num_classes else "float32",
-            "target_shape": () if num_classes else shape,
-            "num_classes": num_classes,
-            "train_samples": 50_000,
-            "validation_samples": 10_000,
-        }
-        | fields
-    )
 
 
 CROPS = build_spec((24, 24, 3), stored_shape=(32, 32, 3))
