@@ -7,8 +7,9 @@ from typing import Any
 
 from builders import build_recipe, build_request
 from tfbench.recipe.sections import MeasurementConfig
-from tfbench.records.journal import Journal
-from tfbench.records.run import StepSpan
+from tfbench.records.journal import Journal, Replay, request_fields
+from tfbench.records.json_lines import Follower
+from tfbench.records.run import RunResult, StepSpan
 from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.prepared import Prepared
 from tfbench.worker.recorder import FitReadings
@@ -31,6 +32,16 @@ def build_readings(
     defaults: dict[str, Any] = {"global_batch_size": 4, "on_epoch": lambda record: False, "on_first_step": lambda: None}
     read = {"clock": clock, "breakdown": breakdown, "model": model, "warmup_steps": config.warmup_steps, "now": now}
     return FitReadings(**defaults | read | fields)
+
+
+def read_result(prepared: Prepared) -> RunResult:
+    """Returns what the journal tells so far of a run."""
+    prepared.journal.close()
+    replay = Replay()
+    replay.apply({"kind": "request", "time": 0.0, **request_fields(prepared.request)})
+    for record in Follower(prepared.journal.path).read():
+        replay.apply(record)
+    return replay.result()
 
 
 def build_prepared(folder: Path, recipe: Any = None, **fields: Any) -> Prepared:

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from builders import build_placement, build_request
-from prepared import build_prepared
+from builders import build_placement
+from prepared import build_prepared, read_result
 from tfbench.backends import peak
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.backend import BACKEND
-from tfbench.records.journal import Replay, request_fields
-from tfbench.records.json_lines import Follower
 from tfbench.records.machine import InputCheck, PeakCheck
 from tfbench.records.run import ModelSummary, RunResult
 from tfbench.worker import checks
@@ -111,16 +109,7 @@ def check_limits(
     resolved: Any = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
     prepared = build_prepared(folder, resolved=resolved, summary=model)
     checks.check_limits(prepared, speed)
-    prepared.journal.close()
-    return read_checks(prepared.journal.path)
-
-
-def read_checks(path: Path) -> RunResult:
-    replay = Replay()
-    replay.apply({"kind": "request", "time": 0.0, **request_fields(build_request())})
-    for record in Follower(path).read():
-        replay.apply(record)
-    return replay.result()
+    return read_result(prepared)
 
 
 # 3,000 operations of 32 samples, ten steps a second: 960,000 a second. With nothing to compare, none is measured.

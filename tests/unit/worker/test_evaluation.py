@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from builders import build_recipe, build_spec
-from prepared import build_prepared
+from prepared import build_prepared, read_result
 from tfbench.datasets.sources.splits import Split, Splits
-from tfbench.records.journal import Replay, files_folder
+from tfbench.records.journal import files_folder
 from tfbench.worker import evaluation
 
 RNG = np.random.default_rng(0)
@@ -51,13 +51,8 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
     )
     prepared = build_prepared(tmp_path, recipe, splits=SPLITS, model=model)
     evaluation.evaluate_trained(prepared)
-    prepared.journal.close()
-    replayed = Replay()
-    from tfbench.records.json_lines import Follower
-
-    for record in Follower(prepared.journal.path).read():
-        replayed.apply(record)
-    found = {entry.name: entry for entry in replayed._lists["evaluations"]}
+    result = read_result(prepared)
+    found = {entry.name: entry for entry in result.evaluations}
 
     test = SPLITS.test
     assert test
@@ -73,7 +68,8 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
     assert found["multiview"].accuracy == pytest.approx((mean.argmax(axis=1) == labels).mean())
 
     predicted = probabilities(model, images[:, 1:5, 1:5]).argmax(axis=1)
-    predictions = replayed._values["predictions"]
+    predictions = result.predictions
+    assert predictions
     assert predictions.first_labels == tuple(labels[:4])
     assert predictions.first_predictions == tuple(predicted[:4])
     assert predictions.class_samples == tuple(np.bincount(labels, minlength=3))
