@@ -13,10 +13,11 @@ from tfbench.backends.tensorflow.placement import ResolvedDistribution, feed_ali
 from tfbench.backends.visible import require_possible
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine.environment import cpu_model
-from tfbench.recipe.devices import Device, parse_devices, require_usable
+from tfbench.recipe.devices import Device, parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
 ONE, TWO, THREE = ("cpu:0",), ("cpu:0", "cpu:1"), ("cpu:0", "cpu:1", "cpu:2")
+FIVE_GPUS = tuple(f"gpu:{index}" for index in range(5))
 
 
 def config(strategy: str, *devices: str, **values: str) -> DistributionConfig:
@@ -51,6 +52,7 @@ REJECTED: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
     ("one_device", ("cpu:1",), {"compiler": "xla"}, "training.compiler: XLA compiles for cpu:0 only"),
     ("mirrored", TWO, {"ops": "nccl"}, "nccl moves data between GPUs only. Use reduction_to_one_device."),
     ("mirrored", THREE, {"batch": 3, "ops": "hierarchical_copy"}, "Received: 3 replicas. Use reduction_to_one_device."),
+    ("mirrored", FIVE_GPUS, {"batch": 40, "ops": "hierarchical_copy"}, "Use nccl or reduction_to_one_device."),
     ("multi_worker", TWO, {}, "takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: cpu:0, cpu:1."),
     ("multi_worker", ("cpu:3",), {}, "takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: cpu:3."),
     ("multi_worker", ONE, {"ops": "reduction_to_one_device"}, "is of several devices in one process"),
@@ -70,12 +72,6 @@ def test_rejects_what_devices_cannot_do(
         require_possible(asked, how)
         several_workers.require_fitting(parse_devices(asked), asked, how)
     assert message in str(caught.value)
-
-
-def test_rejects_hierarchical_copy_over_an_odd_number_of_gpus() -> None:
-    devices = [f"gpu:{index}" for index in range(5)]
-    with pytest.raises(DeviceError, match=r"Received: 5 replicas\. Use nccl or reduction_to_one_device\."):
-        require_usable(config("mirrored", *devices, cross_device_ops="hierarchical_copy"), training(40))
 
 
 # Strategy, devices, GPUs that are seen, and what is chosen, or said.
