@@ -232,7 +232,7 @@ def peaks(*, device: str, precisions: list[str]) -> dict[str, Any]:
     for precision in precisions:
         _use_tf32(device, precision == "tf32")
         policy = "float32" if precision == "tf32" else precision
-        check = peak.measure_peak(backends.current(), names, policy, seconds=1.0)
+        check = peak.measure_peak(names, policy, seconds=1.0)
         found["peak"][precision] = check.flops_per_second
         found["sizes"][precision] = list(check.sizes)
     return found

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tfbench.backends import one_device
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.one_device import Placed
-from tfbench.backends.peak import Kernels
+from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls, Trace
 from tfbench.machine import gpus
 from tfbench.machine.devices import Framework
@@ -34,7 +34,7 @@ from tfbench.records.placement import Feed, Placement, ReplicaCheck, Spread, Wor
 from tfbench.records.run import EffectiveSettings
 
 
-class Backend(ArrayFeeding, Kernels):
+class Backend(ArrayFeeding):
     """A framework."""
 
     name: BackendName  # what it is, and what it runs on
@@ -229,6 +229,21 @@ class Backend(ArrayFeeding, Kernels):
 
     def explain_exhaustion(self, error: Exception) -> str | None:
         """Returns what an error says of memory that could not be had; None for an error of another kind."""
+        raise NotImplementedError
+
+    # How fast devices are, as the backend names them.
+
+    def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
+        """Returns what multiplies random matrices, `chain` products in a row in a call, on all devices at once.
+
+        The first one is of `sizes`; then there and back again, so that each is one of these sizes. Numbers are random,
+        since products of equal ones take less power, and so run at a higher clock: normal ones with a variance of one
+        by the number of rows, with which a product's values are as large as its factors'.
+        """
+        raise NotImplementedError
+
+    def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
+        """Returns what adds an array of `size` float32 to another, in place, so many times in a call."""
         raise NotImplementedError
 
     # A step taken apart.

@@ -77,7 +77,6 @@ def _check_peak(prepared: Prepared, needed: float) -> None:
     resolved = prepared.resolved
     for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
         peak = measure_peak(
-            backends.current(),
             resolved.device_names,
             prepared.training.precision,
             seconds=seconds,
