@@ -22,7 +22,8 @@ from tfbench.worker.model_table import build_table, report_on, tabulate
 Golden = Callable[[str, str], None]
 
 
-CROPS = build_spec((24, 24, 3), stored_shape=(32, 32, 3))
+SAMPLES = {"train_samples": 50_000, "validation_samples": 10_000}
+CROPS = build_spec((24, 24, 3), stored_shape=(32, 32, 3), **SAMPLES)
 PHOTOS = build_spec((224, 224, 3), 1000)
 
 
@@ -306,7 +307,7 @@ def test_text_of_a_network_of_images(golden: Golden) -> None:
 def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
     from keras import layers
 
-    spec = build_spec((6, 4, 2))
+    spec = build_spec((6, 4, 2), **SAMPLES)
     model = layers.Conv2D(8, (1, 3), name="conv"), layers.Flatten(), layers.Dense(10)
     data, _, conv, *_, probs = tabulate_layers(spec, *model).layers
     rows = (
