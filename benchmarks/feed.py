@@ -36,8 +36,7 @@ TURN_BATCHES, TURNS = 1000, 3
 def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tuple[float, float]:
     """Returns the wall time and the processor time of a batch, in seconds; the median of a few turns."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    from tfbench.backends.tensorflow import input_pipeline, placement
-    from tfbench.backends.tensorflow.step_calls import iterate
+    from tfbench.backends.visible import require_possible
     from tfbench.recipe import files
     from tfbench.recipe.sections import DistributionConfig
     from tfbench.worker.data import load_data
@@ -45,13 +44,16 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
     overrides = {"dataset.data": "synthetic", "training.global_batch_size": batch}
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
     config = DistributionConfig(strategy=strategy, devices=tuple(devices))
-    placement.require_possible(config, recipe.training)
-    resolved = placement.resolve(config, recipe.training)
+    require_possible(config, recipe.training)
     import tensorflow as tf
+
+    from tfbench.backends.tensorflow import input_pipeline, placement
+
+    resolved = placement.resolve(config, recipe.training)
 
     splits = load_data(recipe.dataset, None, seed=recipe.training.seed)
     batches = input_pipeline.build_training_dataset(splits, global_batch_size=batch, seed=recipe.training.seed)
-    iterator: Any = iterate(batches, resolved.strategy)
+    iterator: Any = iter(resolved.strategy.experimental_distribute_dataset(batches))
 
     @tf.function
     def take(one: Any) -> Any:

@@ -40,7 +40,7 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 
 SEED = 0
 ENDLESS = 10**9  # batches
-AHEAD = sum(ArrayFeeding().most_ahead())
+AHEAD = sum(ArrayFeeding.most_ahead)
 
 
 class Case(NamedTuple):

@@ -55,6 +55,7 @@ TENSORFLOW = "tensorflow"
 def bare_fit(recipe_name: str, backend_name: str) -> None:
     """Trains in this process with nothing but Keras; prints the clock at the end of each epoch."""
     from tfbench import backends
+    from tfbench.backends.visible import require_possible
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.recipe import files
     from tfbench.worker.compiled_model import build_compiled_model
@@ -63,9 +64,10 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
 
     overrides = {"dataset.data": "synthetic", "distribution.devices": [DEVICE], "training.backend": backend_name}
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
-    training, backend = recipe.training, backends.load(backend_name)
-    backend.require_possible(recipe.distribution, training)
+    training = recipe.training
+    require_possible(recipe.distribution, training)
     set_process_wide(recipe)
+    backend = backends.current()
     import keras
 
     splits = load_data(recipe.dataset, None, seed=training.seed)

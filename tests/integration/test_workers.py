@@ -54,8 +54,10 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
     if NAME == "jax":
         assert two.document["summary"]["collective_bytes_per_step"] >= 4 * two.document["num_trainable_parameters"]
     if NAME == "tensorflow":
-        (checked,) = of_kind(journal_of(tmp_path / "mlruns"), "replica_check")
-        assert checked["replica_check"] == {"num_replicas": 2, "reason": "", "fault": ""}
+        journal = journal_of(tmp_path / "mlruns")
+        assert of_kind(journal, "replica_check")[0]["replica_check"] == {"num_replicas": 2, "reason": "", "fault": ""}
+        placement = of_kind(journal, "ready")[0]["placement"]
+        assert (placement["cross_device_ops"], placement["feed"]) == ("ring", "direct")
 
 
 def start_two(tmp_path: Path, *options: tuple[str, ...]) -> list[Command]:

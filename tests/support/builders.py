@@ -3,6 +3,7 @@
 from typing import Any
 
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import Recipe
 from tfbench.records.machine import Environment, Usage
 from tfbench.records.observer import TrainingProgress
@@ -33,6 +34,13 @@ def build_recipe(**sections: Any) -> Recipe:
     for name, values in sections.items():
         tables[name] = tables.get(name, {}) | values if isinstance(values, dict) else values
     return recipe_tables.from_tables(tables, name="test", source="test")
+
+
+def build_spec(shape: tuple[int, ...], num_classes: int | None = 10, **fields: Any) -> DatasetSpec:
+    """Describes images of bytes with their labels, or float32 values with targets of their shape."""
+    kind = {"input_dtype": "uint8" if num_classes else "float32", "target_shape": () if num_classes else shape}
+    sizes = {"train_samples": 50, "validation_samples": 10}
+    return DatasetSpec(**{"input_shape": shape, "num_classes": num_classes} | kind | sizes | fields)
 
 
 def build_request(**fields: Any) -> RunRequest:

@@ -74,7 +74,7 @@ def load_small(name: str, optimizer: str, **values: Any) -> Recipe:
     """Loads a recipe with a small network and synthetic data, for the backend of this process."""
     path = find_recipe(name)
     model = load_recipe(path).model.name
-    small: dict[str, Any] = {"training.backend": backends.current().name, "dataset.data": "synthetic"}
+    small: dict[str, Any] = {"training.backend": backends.find_name(), "dataset.data": "synthetic"}
     if not model.startswith("sine"):  # whose rows go on from batch to batch
         small["training.global_batch_size"] = 8
     small |= _SMALL[model]

@@ -17,6 +17,7 @@ from gpu_events import CudaEvents, HostEvents
 from tfbench import backends
 from tfbench.backends import peak
 from tfbench.backends.profiling import apportion
+from tfbench.backends.visible import require_possible
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import MeasurementConfig, Recipe
 from tfbench.records.run import StepSpan
@@ -24,24 +25,22 @@ from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.process_settings import import_keras, set_process_wide
 from tfbench.worker.span_clock import SpanClock
 
-BACKEND = backends.current()
-
 
 def _load(device: str, name: str = "mnist_hidden100_mlp", **values: Any) -> Recipe:
-    common = {"dataset.data": "synthetic", "training.backend": BACKEND.name, "distribution.devices": [device]}
+    common = {"dataset.data": "synthetic", "training.backend": backends.find_name(), "distribution.devices": [device]}
     return load_recipe(find_recipe(name), common | values)
 
 
 def _start(recipe: Recipe) -> Any:
     """Makes the device ready as a run does, and returns it."""
-    BACKEND.require_possible(recipe.distribution, recipe.training)
+    require_possible(recipe.distribution, recipe.training)
     import_keras(recipe)
     set_process_wide(recipe)
-    return BACKEND.resolve(recipe.distribution, recipe.training)
+    return backends.current().resolve(recipe.distribution, recipe.training)
 
 
 def _use_tf32(device: str, is_on: bool) -> None:
-    BACKEND.set_process_wide(_load(device, **{"training.tensor_float_32": is_on}).training)
+    backends.current().set_process_wide(_load(device, **{"training.tensor_float_32": is_on}).training)
 
 
 def _build(device: str, strategy: str, **training: Any) -> tuple[Any, Any, Any, Any]:
@@ -56,15 +55,17 @@ def _build(device: str, strategy: str, **training: Any) -> tuple[Any, Any, Any, 
     splits = load_data(recipe.dataset, None, seed=0)
     with resolved.scope():
         model = build_compiled_model(recipe.model, recipe.training, splits.spec)
-    batches = BACKEND.build_training_dataset(splits, global_batch_size=recipe.training.global_batch_size, seed=0)
+    batches = backends.current().build_training_dataset(
+        splits, global_batch_size=recipe.training.global_batch_size, seed=0
+    )
     return recipe.training, resolved, model, batches
 
 
 def _devices_of(value: Any) -> list[str]:
     """Returns where a framework says that a value is; in TensorFlow's words, or as tfbench names devices."""
-    if BACKEND.name == "tensorflow":
+    if backends.find_name() == "tensorflow":
         return [copy.device for copy in getattr(value, "values", (value,))]
-    if BACKEND.name == "jax":
+    if backends.find_name() == "jax":
         names = [f"{device.platform}:{device.id}" for device in value.devices()]
     else:
         names = [f"{value.device.type}:{value.device.index or 0}"]
@@ -75,9 +76,9 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
     """Trains one step of a small network, and returns where its weights lie and its products were computed."""
     training, resolved, model, batches = _build(device, strategy)
     on_host: list[str] = []
-    with BACKEND.watch() as watch:
+    with backends.current().watch() as watch:
         model.fit(batches, steps_per_epoch=1, epochs=1, shuffle=False, verbose=0)
-        if BACKEND.name == "tensorflow":
+        if backends.find_name() == "tensorflow":
             from tfbench.backends.tensorflow.device_watch import verify_placement
 
             nodes = watch.stop()
@@ -88,7 +89,7 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
             watch.verify(resolved, model)
             inputs, _ = next(batches)
             products = {f"outputs on {one}" for one in _devices_of(model(inputs))}
-    settings = BACKEND.read_settings(model, training)
+    settings = backends.current().read_settings(model, training)
     return {
         "weights": sorted({one for weight in model.trainable_variables for one in _devices_of(weight.value)}),
         "products": sorted(products),
@@ -122,7 +123,7 @@ class _Step:
         self._given.append(self._call(self._matrix))
 
     def wait(self) -> None:
-        BACKEND.synchronize()
+        backends.current().synchronize()
         self._given.clear()
 
 
@@ -155,11 +156,11 @@ def _build_step(size: int, least: float) -> tuple[_Step, int]:
 
 def _as_one_call(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Returns a function as a training step is made by default."""
-    if BACKEND.name == "tensorflow":
+    if backends.find_name() == "tensorflow":
         import tensorflow as tf
 
         return tf.function(function, jit_compile=False)
-    if BACKEND.name == "jax":
+    if backends.find_name() == "jax":
         import jax
 
         return jax.jit(function)
@@ -200,7 +201,7 @@ def _trace_steps(step: _Step) -> dict[str, Any] | None:
 
     On a processor that is for how long operations did.
     """
-    if BACKEND.name == "jax":
+    if backends.find_name() == "jax":
         return None
     took: list[float] = []
 
@@ -212,7 +213,7 @@ def _trace_steps(step: _Step) -> dict[str, Any] | None:
         took.append(time.perf_counter() - start)
 
     step.wait()
-    found = BACKEND.trace(work)
+    found = backends.current().trace(work)
     kinds: dict[str, int] = {}
     for operation in found.operations:
         kinds[operation.kind] = kinds.get(operation.kind, 0) + 1
@@ -231,7 +232,7 @@ def peaks(*, device: str, precisions: list[str]) -> dict[str, Any]:
     for precision in precisions:
         _use_tf32(device, precision == "tf32")
         policy = "float32" if precision == "tf32" else precision
-        check = peak.measure_peak(BACKEND, names, policy, seconds=1.0)
+        check = peak.measure_peak(names, policy, seconds=1.0)
         found["peak"][precision] = check.flops_per_second
         found["sizes"][precision] = list(check.sizes)
     return found

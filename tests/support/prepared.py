@@ -1,12 +1,47 @@
 """What a measurement begins with, made up."""
 
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from builders import build_recipe, build_request
-from tfbench.records.journal import Journal
+from tfbench.recipe.sections import MeasurementConfig
+from tfbench.records.journal import Journal, Replay, request_fields
+from tfbench.records.json_lines import Follower
+from tfbench.records.run import RunResult, StepSpan
 from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.prepared import Prepared
+from tfbench.worker.recorder import FitReadings
+from tfbench.worker.span_clock import SpanClock
+
+
+def build_readings(
+    model: Any,
+    on_span: Callable[[StepSpan], None],
+    *,
+    measurement: Mapping[str, Any],
+    synchronize: Callable[[], None] = lambda: None,
+    now: Callable[[], int] = time.perf_counter_ns,
+    **fields: Any,
+) -> FitReadings:
+    """Builds what a training of batches of four tells of itself, under a clock; it ends with its last epoch alone."""
+    breakdown = Breakdown(0, now=now)
+    config = MeasurementConfig(**measurement)
+    clock = SpanClock(config, synchronize=synchronize, on_span=on_span, breakdown=breakdown, now=now)
+    defaults: dict[str, Any] = {"global_batch_size": 4, "on_epoch": lambda record: False, "on_first_step": lambda: None}
+    read = {"clock": clock, "breakdown": breakdown, "model": model, "warmup_steps": config.warmup_steps, "now": now}
+    return FitReadings(**defaults | read | fields)
+
+
+def read_result(prepared: Prepared) -> RunResult:
+    """Returns what the journal tells so far of a run."""
+    prepared.journal.close()
+    replay = Replay()
+    replay.apply({"kind": "request", "time": 0.0, **request_fields(prepared.request)})
+    for record in Follower(prepared.journal.path).read():
+        replay.apply(record)
+    return replay.result()
 
 
 def build_prepared(folder: Path, recipe: Any = None, **fields: Any) -> Prepared:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tfbench import backends
+from tfbench.backends.visible import require_possible
 from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import Recipe
@@ -108,7 +109,7 @@ def farthest(ours: list[Any], theirs: list[Any]) -> float:
 def main() -> None:
     """Prints what each spread and optimizer comes to, beside one device."""
     first = load("data", "adam")
-    backends.current().require_possible(first.distribution, first.training)
+    require_possible(first.distribution, first.training)
     import_keras(first)
     set_process_wide(first)
     backends.current().resolve(first.distribution, first.training)  # four devices, for all that follow

@@ -1,25 +1,27 @@
-"""Frameworks that networks are trained with; a folder each, reached by name."""
+"""Frameworks that networks are trained with: a folder each, imported once devices are hidden from it."""
 
-import functools
 import importlib
 import os
+import sys
+from typing import TYPE_CHECKING
 
-from tfbench.backends.backend import Backend
+if TYPE_CHECKING:
+    from tfbench.backends.backend import Backend
 
 _DEFAULT = "tensorflow"
 
 
-@functools.cache
-def load(name: str) -> Backend:
-    """Returns a backend; the framework itself is imported when it is first needed.
+def find_name() -> str:
+    """Returns the name of the backend of this process, which has but one: Keras takes it as it is imported."""
+    return os.environ.get("KERAS_BACKEND") or _DEFAULT
 
-    Args:
-        name: Of its folder, as Keras names it: "tensorflow".
-    """
-    backend: Backend = importlib.import_module(f"{__name__}.{name}.backend").BACKEND
+
+def current() -> "Backend":
+    """Returns the backend of this process; imports its framework, which sees what `visible` left it of the devices."""
+    backend: Backend = importlib.import_module(f"{__name__}.{find_name()}.backend").BACKEND
     return backend
 
 
-def current() -> Backend:
-    """Returns the backend of this process, which has but one: Keras takes it from KERAS_BACKEND as it is imported."""
-    return load(os.environ.get("KERAS_BACKEND") or _DEFAULT)
+def loaded() -> "Backend | None":
+    """Returns the backend of this process to ask it about an error; None: it was not imported, so it was not its."""
+    return current() if f"{__name__}.{find_name()}.backend" in sys.modules else None

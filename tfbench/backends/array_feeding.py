@@ -34,6 +34,8 @@ Read = Callable[[Array], Array]
 class ArrayFeeding:
     """From stored samples to the batches that training and validation are fed with, as Keras takes them."""
 
+    most_ahead = (PREFETCHED_BATCHES, 1)  # batches of any data that are ready, and in the making, at most
+
     def find_mesh(self) -> Any:
         """Returns the mesh of devices that batches are laid on; None: they stay as NumPy makes them.
 
@@ -43,11 +45,7 @@ class ArrayFeeding:
 
     def count_ahead(self, splits: Splits, global_batch_size: int) -> int:
         """Returns how many training batches are ready, at most, where nothing took one for a while."""
-        return PREFETCHED_BATCHES + 1  # and the one that there is no room for
-
-    def most_ahead(self) -> tuple[int, int]:
-        """Returns how many batches of any data are ready, and in the making, at most."""
-        return PREFETCHED_BATCHES, 1
+        return sum(self.most_ahead)  # the one in the making is done, and there is no room for it
 
     def build_training_dataset(
         self, splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0, part: Part = WHOLE
@@ -106,9 +104,8 @@ class ArrayFeeding:
         class Batches(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has no types
             """Batches by number; here, since it is one of Keras's classes."""
 
-            def __init__(self, *, with_targets: bool = True) -> None:
+            def __init__(self) -> None:
                 super().__init__()
-                self.with_targets = with_targets
                 stack = contextlib.ExitStack()
                 self.read = stack.enter_context(_reader(chosen))
                 weakref.finalize(self, stack.close)  # Keras says when a pass is over, not that none is to come
@@ -118,18 +115,12 @@ class ArrayFeeding:
 
             def __getitem__(self, number: int) -> Batch:
                 numbers = np.arange(number * batch_size, min((number + 1) * batch_size, chosen.num_samples))
-                # What is predicted, every worker is to see.
-                divides = self.with_targets and not (mesh and len(numbers) % mesh.num_parts)
+                divides = not (mesh and len(numbers) % mesh.num_parts)
                 rows, *others = _gather(chosen, part.of(numbers) if divides else numbers, self.read)
-                inputs = finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view))
-                batch = (inputs, *others) if self.with_targets else (inputs,)
+                batch = finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view)), *others
                 return map_arrays(lambda array: mesh.put(array, len(numbers)), batch) if mesh else batch
 
         return Batches()
-
-    def without_targets(self, dataset: Any) -> Any:
-        """Returns the inputs of a validation's batches alone, for a prediction."""
-        return type(dataset)(with_targets=False)
 
     def compile_draws(self, batches: Any) -> Callable[[int], None]:
         """Returns what draws a number of batches, on the host, with as little Python in between as training has."""

@@ -5,25 +5,25 @@ for one device, and for batches that NumPy makes. What a framework is asked for 
 `tfbench.records`; datasets, models, strategies and variables are the framework's own, and go through the worker as they
 are.
 
-Loading a backend must not import its framework: a run is rejected, and GPUs are hidden, before that.
+Loading a backend imports its framework: a run is rejected, and GPUs are hidden, before that; see `visible`.
 """
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import numpy.typing as npt
 
 from tfbench.backends import one_device
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.one_device import Placed
-from tfbench.backends.peak import Kernels
+from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls, Trace
-from tfbench.errors import MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.devices import Framework
 from tfbench.machine.environment import describe_environment
@@ -34,7 +34,7 @@ from tfbench.records.placement import Feed, Placement, ReplicaCheck, Spread, Wor
 from tfbench.records.run import EffectiveSettings
 
 
-class Backend(ArrayFeeding, Kernels):
+class Backend(ArrayFeeding):
     """A framework."""
 
     name: BackendName  # what it is, and what it runs on
@@ -71,8 +71,6 @@ class Backend(ArrayFeeding, Kernels):
 
     def read_settings(self, model: Any, training: TrainingConfig) -> EffectiveSettings:
         """Reads back what framework and Keras will really do with a compiled model, but for `framework_variables`."""
-        import keras
-
         visible = tuple(f"GPU:{index}" for index, _ in enumerate(self.list_gpus()))
         common = {
             "backend": keras.backend.backend(),
@@ -95,14 +93,6 @@ class Backend(ArrayFeeding, Kernels):
         raise NotImplementedError
 
     # Devices and strategies: what was asked for, what there is, what was really used.
-
-    def require_possible(self, config: DistributionConfig, training: TrainingConfig) -> None:
-        """Checks what can be checked before the framework is imported, and hides from it the GPUs not asked for.
-
-        Raises:
-            DeviceError: The devices cannot be used, or the batch does not divide among them.
-        """
-        one_device.hide_others(config, training)
 
     def resolve(self, config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None) -> Any:
         """Makes exactly the devices ready that were asked for; nothing may have used the framework's devices before.
@@ -157,25 +147,6 @@ class Backend(ArrayFeeding, Kernels):
         """Returns the figures of every worker, in their order; each of them has to ask at the same time."""
         return [list(figures)]
 
-    @contextlib.contextmanager
-    def lost_workers_named(self) -> Iterator[None]:
-        """Turns the framework's error about another worker into one that says so.
-
-        Entered before the framework is imported.
-
-        Raises:
-            MeasurementError: A worker was lost.
-        """
-        try:
-            yield
-        except Exception as error:
-            if not (told := self.explain_loss(error)):
-                raise
-            raise MeasurementError(
-                f"another worker ended, answers no more, or has something else to do: {told}. What it says of itself "
-                "is in its own journal."
-            ) from error
-
     def explain_loss(self, error: Exception) -> str:
         """Returns what an error says of a worker that ended, or answers no more; "" for an error of another kind."""
         return ""
@@ -229,8 +200,6 @@ class Backend(ArrayFeeding, Kernels):
 
     def carried_states(self, model: Any) -> list[Any]:
         """Returns the variables of the state that recurrent layers carry from batch to batch, of all replicas."""
-        import keras
-
         stateful = [layer for layer in model.layers if getattr(layer, "stateful", False)]
         states = keras.tree.flatten([getattr(layer, "states", None) or () for layer in stateful])
         return [copy for state in states for copy in self.copies_of(state)]
@@ -241,9 +210,7 @@ class Backend(ArrayFeeding, Kernels):
 
     def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
         """Returns the value of a variable; of several replicas, that of the first."""
-        from keras import ops
-
-        return np.array(ops.convert_to_numpy(variable.value))
+        return np.array(keras.ops.convert_to_numpy(variable.value))
 
     # Memory as the framework counts it.
 
@@ -262,6 +229,21 @@ class Backend(ArrayFeeding, Kernels):
 
     def explain_exhaustion(self, error: Exception) -> str | None:
         """Returns what an error says of memory that could not be had; None for an error of another kind."""
+        raise NotImplementedError
+
+    # How fast devices are, as the backend names them.
+
+    def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
+        """Returns what multiplies random matrices, `chain` products in a row in a call, on all devices at once.
+
+        The first one is of `sizes`; then there and back again, so that each is one of these sizes. Numbers are random,
+        since products of equal ones take less power, and so run at a higher clock: normal ones with a variance of one
+        by the number of rows, with which a product's values are as large as its factors'.
+        """
+        raise NotImplementedError
+
+    def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
+        """Returns what adds an array of `size` float32 to another, in place, so many times in a call."""
         raise NotImplementedError
 
     # A step taken apart.

@@ -14,6 +14,5 @@ from tfbench.schema import to_plain
 if __name__ == "__main__":
     import sys
 
-    backend = backends.current()
-    import_without(backend.name, set(NOT_NEEDED) - NEEDED_BY.get(backend.name, set()))
-    sys.stdout.write(json.dumps(to_plain(backend.report_devices())) + "\n")
+    import_without("keras", set(NOT_NEEDED) - NEEDED_BY.get(backends.find_name(), set()))
+    sys.stdout.write(json.dumps(to_plain(backends.current().report_devices())) + "\n")

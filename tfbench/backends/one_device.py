@@ -2,20 +2,16 @@
 
 import contextlib
 import dataclasses
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from tfbench.errors import DeviceError, MeasurementError
-from tfbench.machine import gpus
 from tfbench.machine.environment import cpu_model
 from tfbench.recipe.backend_support import title_of
-from tfbench.recipe.devices import Device, parse_devices, require_fitting, require_strategy
+from tfbench.recipe.devices import Device, parse_devices, require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Feed, Placement
-
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,50 +31,8 @@ class Placed:
         return contextlib.nullcontext()
 
 
-def hide_others(config: DistributionConfig, training: TrainingConfig) -> None:
-    """Lets a framework that is imported afterwards see no GPU but those that are asked for.
-
-    Raises:
-        DeviceError: A device cannot be used.
-    """
-    require_strategy(config, training)
-    asked = parse_devices(config)
-    takes_all = not asked and config.strategy != "default"
-    devices = asked or (() if takes_all else (Device("gpu", 0),))  # the first one, where there is any
-    if asked and all(device.index >= 0 for device in asked):
-        require_fitting(asked, config, training)
-    if devices and devices[0].kind == "cpu":
-        os.environ[_VISIBLE] = "-1"
-    elif devices and devices[0].index >= 0:
-        text = os.environ.get(_VISIBLE)
-        _require_there(asked, text)
-        seen = None if text is None else gpus.split_visible(text)
-        if seen is None:
-            os.environ[_VISIBLE] = ",".join(str(device.index) for device in devices)
-        else:
-            os.environ[_VISIBLE] = ",".join(seen[device.index] for device in devices if device.index < len(seen))
-
-
-def _require_there(asked: Iterable[Device], text: str | None) -> None:
-    """Raises DeviceError if a GPU is not among those that CUDA_VISIBLE_DEVICES, `text`, leaves of the machine's.
-
-    Said here, since a framework sees nothing of the others afterwards.
-    """
-    known = gpus.read_gpus()
-    if not known and text is None:  # of a driver that does not answer, the framework may still see GPUs
-        return
-    visible: Sequence[object] = gpus.choose_visible(known, text) if known else gpus.split_visible(text or "")
-    absent = [str(device) for device in asked if device.index >= len(visible)]
-    if not absent:
-        return
-    there = ", ".join(["cpu:0", *(f"gpu:{index}" for index, _ in enumerate(visible))])
-    told = [f"This machine has: {there}"] if known else []
-    told += [] if text is None else [f"{_VISIBLE} is '{text}'"]
-    raise DeviceError(f"{', '.join(absent)}: not found. {', as '.join(told)}. `tfbench devices` says what is there.")
-
-
 def list_visible(config: DistributionConfig, num_gpus: int) -> tuple[Device, ...]:
-    """Returns which of the machine's GPUs a framework sees, once `hide_others` was called."""
+    """Returns which of the machine's GPUs a framework was let see."""
     asked = parse_devices(config)
     is_named = bool(asked) and asked[0].kind == "gpu" and asked[0].index >= 0
     return (asked if is_named else tuple(Device("gpu", index) for index in range(num_gpus)))[:num_gpus]
@@ -128,7 +82,7 @@ def resolve(
     Args:
         config: Strategy and device.
         training: Batch size.
-        gpu_names: What hardware the GPUs are that it sees, by its numbering, once `hide_others` was called.
+        gpu_names: What hardware the GPUs are that it was let see, by its numbering.
         gpu_feed: How batches get to a GPU.
 
     Raises:

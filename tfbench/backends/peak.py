@@ -1,10 +1,11 @@
-"""What the devices of a run can compute and move at most, timed in rounds of what a backend offers."""
+"""What the devices of a run can compute and move at most, timed in rounds of what the backend offers."""
 
 import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
 
+from tfbench import backends
 from tfbench.machine.usage import read_counters
 from tfbench.records.machine import PeakCheck
 from tfbench.records.profile import BandwidthCheck
@@ -30,23 +31,6 @@ Sizes = tuple[int, int, int]  # of a product of matrices: rows, what both factor
 Run = Callable[[int], None]  # does so many calls, and waits for the devices
 
 
-class Kernels:
-    """What a backend computes on devices, as it names them, to see how fast they are."""
-
-    def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
-        """Returns what multiplies random matrices, `chain` products in a row in a call, on all devices at once.
-
-        The first one is of `sizes`; then there and back again, so that each is one of these sizes. Numbers are random,
-        since products of equal ones take less power, and so run at a higher clock: normal ones with a variance of one
-        by the number of rows, with which a product's values are as large as its factors'.
-        """
-        raise NotImplementedError
-
-    def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
-        """Returns what adds an array of `size` float32 to another, in place, so many times in a call."""
-        raise NotImplementedError
-
-
 @dataclasses.dataclass(kw_only=True, slots=True)
 class _Candidate:
     """A product that may be the fastest: its work as a function of a number of calls, after which it waits."""
@@ -59,7 +43,7 @@ class _Candidate:
 
 
 def measure_peak(
-    kernels: Kernels, devices: Sequence[str], precision: str, *, seconds: float, own_sizes: Sizes | None = None
+    devices: Sequence[str], precision: str, *, seconds: float, own_sizes: Sizes | None = None
 ) -> PeakCheck:
     """Times products of matrices on all devices at once; the fastest round of any counts.
 
@@ -67,19 +51,18 @@ def measure_peak(
     Noise only ever makes a round slower, so that the fastest is nearest to what the devices can do.
 
     Args:
-        kernels: Of the backend.
         devices: As the backend names them: "/device:CPU:0", "gpu:0".
         precision: Of the layers, as Keras names it; products are of what it computes in.
         seconds: After which no more rounds are begun, once there are three of each product.
         own_sizes: Of the product that most of the network's work is in, on one device; None: not known.
     """
     dtype = _COMPUTE_DTYPES[precision]
-    least = _find_least(kernels, devices)
+    least = _find_least(devices)
     largest = _GPU_SIZE if _is_gpu(devices) else _CPU_SIZE
-    candidates = [_choose_square(kernels, devices, dtype, largest)]
+    candidates = [_choose_square(devices, dtype, largest)]
     if own_sizes:
         num_rows, common, num_columns = (min(size, largest) for size in own_sizes)  # as fast, and with less memory
-        candidates.append(_build_candidate(kernels, devices, (num_rows, common, num_columns), dtype))
+        candidates.append(_build_candidate(devices, (num_rows, common, num_columns), dtype))
     for one in candidates:
         one.run(1)  # the first call traces
         one.num_calls = _count_calls(one.run, least)
@@ -107,20 +90,20 @@ def _spent(candidates: Sequence[_Candidate]) -> float:
     return sum(sum(one.rounds) for one in candidates)
 
 
-def _find_least(kernels: Kernels, devices: Sequence[str]) -> float:
+def _find_least(devices: Sequence[str]) -> float:
     """Returns how long a round must take at least, in seconds."""
-    launch = _build_candidate(kernels, devices, (1, 1, 1), "float32", chain=1).run  # computes next to nothing
+    launch = _build_candidate(devices, (1, 1, 1), "float32", chain=1).run  # computes next to nothing
     launch(1)  # the first call traces
     return max(_MIN_ROUND_SECONDS, _MIN_LAUNCHES * min(_time(launch, 1) for _ in range(_MIN_ROUNDS)))
 
 
-def _choose_square(kernels: Kernels, devices: Sequence[str], dtype: str, size: int) -> _Candidate:
+def _choose_square(devices: Sequence[str], dtype: str, size: int) -> _Candidate:
     """Returns the product of two large square matrices, or of smaller ones where that takes too long."""
-    small = _build_candidate(kernels, devices, (_SMALL_SIZE,) * 3, dtype, chain=1)
+    small = _build_candidate(devices, (_SMALL_SIZE,) * 3, dtype, chain=1)
     small.run(1)  # the first call traces
     if min(_time(small.run, 1) for _ in range(_MIN_ROUNDS)) * (size / _SMALL_SIZE) ** 3 > _ROUND_SECONDS:
         return small
-    return _build_candidate(kernels, devices, (size,) * 3, dtype)
+    return _build_candidate(devices, (size,) * 3, dtype)
 
 
 def _count_calls(run: Run, least: float) -> int:
@@ -132,20 +115,19 @@ def _count_calls(run: Run, least: float) -> int:
     return num
 
 
-def measure_bandwidth(kernels: Kernels, devices: Sequence[str], *, seconds: float) -> BandwidthCheck:
+def measure_bandwidth(devices: Sequence[str], *, seconds: float) -> BandwidthCheck:
     """Times the addition of one large array to another, in place, on all devices at once; the fastest round counts.
 
     Nothing is allocated meanwhile: new memory has to be cleared by the system first, which would be timed, too.
 
     Args:
-        kernels: Of the backend.
         devices: As the backend names them.
         seconds: After which no more rounds are begun, once there are three.
     """
     num_bytes = _GPU_ARRAY_BYTES if _is_gpu(devices) else _CPU_ARRAY_BYTES
-    add = kernels.build_additions(devices, num_bytes // 4, _ADDITIONS)
+    add = backends.current().build_additions(devices, num_bytes // 4, _ADDITIONS)
     add(1)  # the first call traces
-    num_calls = _count_calls(add, _find_least(kernels, devices))
+    num_calls = _count_calls(add, _find_least(devices))
     rounds = list[float]()
     while len(rounds) < _MIN_ROUNDS or sum(rounds) < seconds:
         rounds.append(_time(add, num_calls))
@@ -153,9 +135,7 @@ def measure_bandwidth(kernels: Kernels, devices: Sequence[str], *, seconds: floa
     return BandwidthCheck(num_bytes=moved, num_rounds=len(rounds), seconds=min(rounds))
 
 
-def _build_candidate(
-    kernels: Kernels, devices: Sequence[str], sizes: Sizes, dtype: str, *, chain: int | None = None
-) -> _Candidate:
+def _build_candidate(devices: Sequence[str], sizes: Sizes, dtype: str, *, chain: int | None = None) -> _Candidate:
     """Builds a product, several of it in a row in a call where one takes less time than a large square one."""
     num_rows, common, num_columns = sizes
     flops = 2 * num_rows * common * num_columns
@@ -163,7 +143,7 @@ def _build_candidate(
         is_gpu = _is_gpu(devices)
         wanted = _GPU_CHAIN * 2 * _GPU_SIZE**3 if is_gpu else 2 * _CPU_SIZE**3
         chain = max(1, min(_LONGEST_CHAIN, wanted // flops))
-    run = kernels.build_products(devices, sizes, dtype, chain)
+    run = backends.current().build_products(devices, sizes, dtype, chain)
     return _Candidate(sizes=sizes, flops=flops * chain * len(devices), run=run)
 
 

@@ -71,12 +71,13 @@ class StepCalls:
     Args:
         model: With the variables that training makes as it begins.
         batches: Of the recipe's data.
+        placed: Where the step runs.
     """
 
-    def __init__(self, model: Any, batches: ProfiledBatches) -> None:
+    def __init__(self, model: Any, batches: ProfiledBatches, placed: Any) -> None:
         from tfbench.models.structure.graph import walk
 
-        self.model, self.batches, self.calls = model, batches, list(walk(model))
+        self.model, self.batches, self.placed, self.calls = model, batches, placed, list(walk(model))
         model.make_train_function()
         backend = backends.current()
         self.variables = backend.training_variables(model)

@@ -26,14 +26,14 @@ _COMMAND_SECONDS = 20  # git on a slow disk
 _STATUS = ["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty"]
 # Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow, XLA. But
 # for two that scikit-learn sets when Keras imports it: they are about loading a library twice and about forks.
-_THREAD_VARIABLES = re.compile(
+THREAD_VARIABLES = re.compile(
     "(?!KMP_DUPLICATE_LIB_OK$|KMP_INIT_AT_FORK$)"
     "(OMP_|KMP_|GOMP_|MKL_|OPENBLAS_NUM_THREADS|TF_NUM_(INTER|INTRA)OP_THREADS|TF_GPU_THREAD_|NPROC)"
 )
 # What else frameworks, CUDA and the C library read: memory, launches, streams, cuDNN, NCCL, PyTorch's compiler, and the
 # allocator of the processor's memory, which may be another one that is loaded beforehand. But for logs, and for what
 # images for containers say of themselves.
-_FRAMEWORK_VARIABLES = re.compile(
+FRAMEWORK_VARIABLES = re.compile(
     "(?!.*_VERSION$|NCCL_DEBUG|CUDNN_(FRONTEND_)?LOG)"
     "(CUDA_DEVICE_MAX_CONNECTIONS|CUDA_LAUNCH_BLOCKING|CUDA_MODULE_LOADING|CUDNN_|GLIBC_TUNABLES|LD_PRELOAD|MALLOC_"
     "|NCCL_|PYTORCH_(CUDA_)?ALLOC_CONF|PYTORCH_NO_CUDA_MEMORY_CACHING|TF_CUDNN_|TF_FORCE_GPU_ALLOW_GROWTH|TCMALLOC_"
@@ -54,23 +54,12 @@ def describe_environment(**framework: Any) -> Environment:
     return Environment(git_commit=commit, git_dirty=has_changes, **facts, **framework)
 
 
-def find_thread_variables(environment: Mapping[str, str]) -> str:
-    """Returns the variables that set how many threads compute, as "NAME=value NAME=value"; "" without any.
+def list_variables(names: re.Pattern[str], environment: Mapping[str, str] = os.environ) -> str:
+    """Returns the variables of such names as "NAME=value NAME=value"; "" without any.
 
-    Args:
-        environment: Environment variables.
+    Read before a framework is imported: Keras sets some of them itself, and so does PyTorch where there is a GPU.
     """
-    return _list_variables(environment, _THREAD_VARIABLES)
-
-
-def find_framework_variables(environment: Mapping[str, str]) -> str:
-    """Returns the variables that change how frameworks handle memory and GPUs, as `find_thread_variables` does.
-
-    Args:
-        environment: Environment variables as they are before a framework is imported, since Keras sets some itself, and
-            so does PyTorch where there is a GPU.
-    """
-    return _list_variables(environment, _FRAMEWORK_VARIABLES)
+    return " ".join(f"{name}={environment[name]}" for name in sorted(environment) if names.match(name))
 
 
 def find_version(package: str) -> str | None:
@@ -79,10 +68,6 @@ def find_version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _list_variables(environment: Mapping[str, str], names: re.Pattern[str]) -> str:
-    return " ".join(f"{name}={environment[name]}" for name in sorted(environment) if names.match(name))
 
 
 def cpu_model(root: Path = ROOT) -> str:
@@ -169,5 +154,5 @@ _READERS: dict[str, Callable[[], Any]] = {
     "cpu_governor": read_governor,
     "memory_limit_bytes": read_memory_limit,
     "niceness": lambda: os.getpriority(os.PRIO_PROCESS, 0),
-    "thread_variables": lambda: find_thread_variables(os.environ),
+    "thread_variables": lambda: list_variables(THREAD_VARIABLES),
 }

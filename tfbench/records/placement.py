@@ -117,12 +117,10 @@ class StepParts:
     """What the steps of one worker took, in seconds a step; the rest is its own work.
 
     `exchange_seconds` were spent in collectives, the wait for slower workers included; mean over its devices.
-    `input_seconds`: it waited so long for batches; None: not told.
     """
 
     step_seconds: float
     exchange_seconds: float
-    input_seconds: float | None
 
 
 @schema

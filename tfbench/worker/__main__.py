@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tfbench.errors import OUT_OF_MEMORY, ExitCode, TfbenchError
+from tfbench.errors import OUT_OF_MEMORY, ExitCode, MeasurementError, TfbenchError
 from tfbench.records.journal import Journal, plain_fields, read_request
 from tfbench.wording import without_secrets
 from tfbench.worker.breakdown import Breakdown
@@ -55,25 +55,21 @@ def _run(record: dict[str, Any], journal: Journal, breakdown: Breakdown, start: 
         start.wait()
 
     try:
-        from tfbench import backends
-
         journal.append("worker", pid=os.getpid())
         request = read_request(record)
         if request.profile:
             from tfbench.worker.profile import run_profile as measure
         else:
             from tfbench.worker.benchmark import run_benchmark as measure
-        with backends.current().lost_workers_named():
-            measure(request, journal, breakdown, wait_for_start)
+        measure(request, journal, breakdown, wait_for_start)
     except _Stopped:
         _record_breakdown(journal, breakdown)
         return ExitCode.INTERRUPTED
-    except TfbenchError as error:
-        _record_breakdown(journal, breakdown)
-        kind = "failed" if is_ready else "rejected"
-        return _record_failure(journal, kind, error, int(error.exit_code), with_traceback=False)
     except BaseException as error:
         _record_breakdown(journal, breakdown)
+        if known := error if isinstance(error, TfbenchError) else _find_lost_worker(error):
+            kind = "failed" if is_ready else "rejected"
+            return _record_failure(journal, kind, known, int(known.exit_code), with_traceback=False)
         return _record_failure(journal, "failed", error, int(ExitCode.RUN_FAILED), with_traceback=True)
     else:
         return ExitCode.DONE
@@ -100,6 +96,20 @@ def _record_failure(journal: Journal, kind: str, error: BaseException, exit_code
     return exit_code
 
 
+def _find_lost_worker(error: BaseException) -> MeasurementError | None:
+    """Returns what is to be said of a framework's error about another worker; None: it is of another kind."""
+    from tfbench import backends
+
+    backend = backends.loaded()
+    told = backend.explain_loss(error) if backend and isinstance(error, Exception) else ""
+    if not told:
+        return None
+    return MeasurementError(
+        f"another worker ended, answers no more, or has something else to do: {told}. What it says of itself "
+        "is in its own journal."
+    )
+
+
 def _find_exhaustion(error: BaseException | None) -> str | None:
     """Returns what an error, or one before it, says of memory that could not be had; None: it is of another kind.
 
@@ -107,8 +117,8 @@ def _find_exhaustion(error: BaseException | None) -> str | None:
     """
     from tfbench import backends
 
-    backend = backends.current()
-    while error is not None and backend.name in sys.modules:  # else it was not the framework's
+    backend = backends.loaded()
+    while backend and error is not None:
         if isinstance(error, Exception) and (reason := backend.explain_exhaustion(error)):
             return reason
         error = error.__cause__ or error.__context__

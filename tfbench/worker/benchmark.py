@@ -33,8 +33,8 @@ def run_benchmark(
     Raises:
         TfbenchError: Before "ready": the run was rejected. After it: the measurement is not valid.
     """
-    recipe, backend = request.recipe, backends.current()
     prepared = prepare(request, journal, breakdown, wait_for_start)
+    recipe, backend = request.recipe, backends.current()
     splits, resolved = prepared.splits, prepared.resolved
 
     if resolved.placement.num_devices > 1:

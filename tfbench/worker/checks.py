@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Generator, Iterator
 from typing import Any
 
 from tfbench import backends
@@ -62,7 +61,7 @@ def check_input(prepared: Prepared) -> InputCheck:
     backend = backends.current()
     draw = backend.compile_draws(prepared.build_batches())
     draw(1)  # compiles
-    draw(sum(backend.most_ahead()))
+    draw(sum(backend.most_ahead))
     num_batches, count, start = 0, 1, time.perf_counter()
     while True:
         draw(count)
@@ -78,7 +77,6 @@ def _check_peak(prepared: Prepared, needed: float) -> None:
     resolved = prepared.resolved
     for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
         peak = measure_peak(
-            backends.current(),
             resolved.device_names,
             prepared.training.precision,
             seconds=seconds,
@@ -117,46 +115,28 @@ def _time_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     journal.append("stage", name="timing what devices exchange")
     an_execution = int(model.steps_per_execution)
     num_steps = math.ceil(max(_FEWEST, min(_MOST, int(asked))) / an_execution) * an_execution
-    waits: list[float] = []  # for each batch, of those that are drawn here: TensorFlow's are drawn within the step
-    batches = prepared.build_batches()
-    is_drawn_here = isinstance(batches, Iterator)
-    if is_drawn_here:
-        batches = _timed(batches, waits)
-    seconds = [0.0]
+    batches, seconds = prepared.build_batches(), [0.0]
     try:
-        # Those that were ready before anyone waited for one tell nothing of the input.
-        _fit(model, batches, min(num_steps, math.ceil((1 + sum(backend.most_ahead())) / an_execution) * an_execution))
-        waits.clear()
+        # Without the batches that are ready before anyone waits for one: these steps are faster than others.
+        _fit(model, batches, min(num_steps, math.ceil((1 + sum(backend.most_ahead)) / an_execution) * an_execution))
         exchange = backend.trace_exchange(lambda: seconds.append(_fit(model, batches, num_steps)))
     except Exception as error:
         if backend.explain_loss(error):
             raise
         _note_untimed(prepared, error)
         exchange = None  # as the others are told, who wait for it
-    figures = [seconds[-1] / num_steps, (exchange or 0.0) / num_steps, sum(waits) / num_steps]
+    figures = [seconds[-1] / num_steps, (exchange or 0.0) / num_steps]
     rows = backend.gather_figures([*figures, float(exchange is not None)])
     if not all(is_told for *_, is_told in rows):  # by every worker
         return
-    parts = [
-        StepParts(step_seconds=step, exchange_seconds=exchanged, input_seconds=waited if is_drawn_here else None)
-        for step, exchanged, waited, _ in rows
-    ]
-    check = ExchangeCheck(num_steps=num_steps, workers=tuple(parts))
+    workers = tuple(StepParts(step_seconds=step, exchange_seconds=exchanged) for step, exchanged, _ in rows)
+    check = ExchangeCheck(num_steps=num_steps, workers=workers)
     journal.append("exchange_check", **plain_fields(exchange_check=check))
 
 
 def _note_untimed(prepared: Prepared, error: Exception) -> None:
     reason = backends.current().explain_loss(error) or f"{type(error).__name__}: {error}"
     prepared.journal.append("note", text=f"what devices exchange was not timed: {shorten(reason, 400)}")
-
-
-def _timed(batches: Iterator[Any], waits: list[float]) -> Generator[Any, None, None]:
-    """Yields the same batches, and notes how long each took; a generator: Keras takes no other kind of iterator."""
-    while True:
-        start = time.perf_counter()
-        batch = next(batches)
-        waits.append(time.perf_counter() - start)
-        yield batch
 
 
 def _fit(model: Any, batches: Any, num_steps: int) -> float:

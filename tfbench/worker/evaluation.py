@@ -46,8 +46,7 @@ def evaluate_trained(prepared: Prepared) -> None:
         _record(journal, "multiview", splits.validation.num_samples, lambda: _evaluate_views(prepared))
     if wants_predictions:
         journal.append("stage", name="predicting")
-        dataset = prepared.build_evaluation_batches()
-        logits = model.predict(backends.current().without_targets(dataset), verbose=0)
+        logits = _predict(prepared)
         labels = splits.validation.labels().reshape(-1)
         predictions = _summarize_predictions(labels, np.argmax(logits, axis=-1), output, num_classes)
         journal.append("predictions", predictions=to_plain(predictions))
@@ -103,20 +102,27 @@ def _evaluate_views(prepared: Prepared) -> dict[str, float]:
     """Returns -log of the label's mean probability over the views, averaged, and the accuracy of the mean."""
     from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilities
 
-    backend, splits, model = backends.current(), prepared.splits, prepared.model
+    splits, model = prepared.splits, prepared.model
     is_probable = isinstance(model.loss, ProbabilityCrossEntropy) or getattr(model, "is_probable", False)
     if comes_compiled(model):
         is_probable = gives_probabilities(model)
     total: Any = 0.0
     for view in range(splits.spec.views):
-        dataset = backend.build_validation_dataset(splits, batch_size=prepared.evaluation_batch_size, view=view)
-        outputs = model.predict(backend.without_targets(dataset), verbose=0)
+        outputs = _predict(prepared, view)
         total = total + (outputs / outputs.sum(axis=-1, keepdims=True) if is_probable else _softmax(outputs))
     mean = total / splits.spec.views
     labels = splits.validation.labels()
     of_label = np.maximum(mean[np.arange(len(labels)), labels], np.finfo(np.float32).tiny)
     accuracy = (np.argmax(mean, axis=-1) == labels).mean()
     return {"loss": float(-np.log(of_label).mean()), "accuracy": float(accuracy)}
+
+
+def _predict(prepared: Prepared, view: int | None = None) -> npt.NDArray[Any]:
+    """Returns the outputs for all validation samples, which each of several workers computes by itself."""
+    batches = backends.current().build_validation_dataset(
+        prepared.splits, batch_size=prepared.evaluation_batch_size, view=view
+    )
+    return np.asarray(prepared.model.predict(batches, verbose=0))
 
 
 def _softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -13,10 +13,11 @@ from typing import Any
 
 from tfbench import __version__, backends
 from tfbench.backends.one_device import Placed
+from tfbench.backends.visible import require_possible
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
 from tfbench.errors import DeviceError, Notice, RecipeError, WorkersError
 from tfbench.machine.devices import find_unused_gpu, read_system
-from tfbench.machine.environment import find_framework_variables, find_version
+from tfbench.machine.environment import FRAMEWORK_VARIABLES, find_version, list_variables
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
 from tfbench.recipe import conflicts, tables
 from tfbench.recipe.backend_support import BACKEND_TITLES
@@ -118,14 +119,14 @@ def prepare(
         TfbenchError: The run is rejected.
     """
     recipe, training = request.recipe, request.recipe.training
-    backend = backends.current()
-    variables = find_framework_variables(os.environ)
+    variables = list_variables(FRAMEWORK_VARIABLES)
     gpu_facts = read_system(Path("/"), os.environ)  # before GPUs are hidden from the framework
-    backend.require_possible(recipe.distribution, training)
+    require_possible(recipe.distribution, training)
 
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
     import_keras(recipe)
     set_process_wide(recipe)
+    backend = backends.current()
     if request.worker_rank:
         journal.append("stage", name=JOINING)
     resolved = backend.resolve(recipe.distribution, training, request.worker_rank)

@@ -69,7 +69,7 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
 
     backend, model, training = backends.current(), prepared.model, prepared.training
     journal, breakdown = prepared.journal, prepared.breakdown
-    num_prefetched, num_in_the_making = backend.most_ahead()
+    num_prefetched, num_in_the_making = backend.most_ahead
     # Calls after which batches come no faster than they are made: those that waited are used up.
     num_draining = 1 + num_prefetched + num_in_the_making
     breakdown.switch("first_step")
@@ -100,9 +100,9 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     journal.append("stage", name="measuring what the devices compute and move at most")
     own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
     names = prepared.resolved.device_names
-    peak = measure_peak(backend, names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
+    peak = measure_peak(names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
     journal.append("peak_check", **plain_fields(peak_check=peak))
-    bandwidth = measure_bandwidth(backend, names, seconds=_PEAK_SECONDS)
+    bandwidth = measure_bandwidth(names, seconds=_PEAK_SECONDS)
     journal.append("profile_bandwidth", **plain_fields(bandwidth=bandwidth))
     breakdown.switch(None)
 

@@ -153,8 +153,8 @@ def build_measured_run() -> RunResult:
         exchange_check=ExchangeCheck(
             num_steps=8,
             workers=(
-                StepParts(step_seconds=0.04, exchange_seconds=0.02, input_seconds=0.001),
-                StepParts(step_seconds=0.039, exchange_seconds=0.005, input_seconds=0.002),
+                StepParts(step_seconds=0.04, exchange_seconds=0.02),
+                StepParts(step_seconds=0.039, exchange_seconds=0.005),
             ),
         ),
         steps_per_epoch=6,

@@ -125,8 +125,8 @@ def layers(*uncounted: str) -> RunResult:
     return run(model=ModelSummary(num_parameters=10, num_trainable_parameters=10, uncounted_layers=uncounted))
 
 
-def workers(*each: tuple[float, float, float | None]) -> RunResult:
-    parts = tuple(StepParts(step_seconds=step, exchange_seconds=own, input_seconds=wait) for step, own, wait in each)
+def workers(*each: tuple[float, float]) -> RunResult:
+    parts = tuple(StepParts(step_seconds=step, exchange_seconds=own) for step, own in each)
     return run(exchange_check=ExchangeCheck(num_steps=20, workers=parts))
 
 
@@ -246,8 +246,8 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     ),
     "unknown_layers": ([layers(*"abcdefg")], []),
     "slow_worker": (
-        [workers((0.06, 0.055, 0.001), (0.06, 0.005, 0.046)), workers((0.06, 0.055, None), (0.06, 0.005, None))],
-        [workers((0.06, 0.0205, 0.0), (0.06, 0.018, 0.0)), workers((0.06, 0.05, 0.0))],
+        [workers((0.06, 0.055), (0.06, 0.005))],
+        [workers((0.06, 0.0205), (0.06, 0.018)), workers((0.06, 0.05))],
     ),
     "shared_cores": (
         [run(placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2))],

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from builders import build_spec
 from tfbench.backends import array_feeding
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError
-from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.placement import Part
 
 NUM_SAMPLES, BATCH = 12, 4
@@ -28,15 +28,7 @@ def build_splits(read: Row | None = None) -> Splits:
     numbers = np.arange(NUM_SAMPLES)
     inputs = numbers if read else numbers.astype(np.float32)[:, None]
     split = Split(inputs=inputs, targets=numbers, num_samples=NUM_SAMPLES, read=read)
-    spec = DatasetSpec(
-        input_shape=(1,),
-        input_dtype="float32",
-        target_shape=(),
-        num_classes=NUM_SAMPLES,
-        train_samples=NUM_SAMPLES,
-        validation_samples=NUM_SAMPLES,
-        shuffled=False,
-    )
+    spec = build_spec((1,), NUM_SAMPLES, input_dtype="float32", shuffled=False)
     return Splits(spec=spec, train=split, validation=split, source="test")
 
 

@@ -7,12 +7,13 @@ import tensorflow as tf
 
 from builders import build_placement
 from tfbench.backends.one_device import choose_devices
-from tfbench.backends.tensorflow import placement
+from tfbench.backends.tensorflow import placement, several_workers
 from tfbench.backends.tensorflow.device_watch import verify_placement
-from tfbench.backends.tensorflow.placement import ResolvedDistribution, feed_alike, require_possible, resolve
+from tfbench.backends.tensorflow.placement import ResolvedDistribution, feed_alike, resolve
+from tfbench.backends.visible import require_possible
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine.environment import cpu_model
-from tfbench.recipe.devices import Device
+from tfbench.recipe.devices import Device, parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
 ONE, TWO, THREE = ("cpu:0",), ("cpu:0", "cpu:1"), ("cpu:0", "cpu:1", "cpu:2")
@@ -63,8 +64,10 @@ def test_rejects_what_devices_cannot_do(
 ) -> None:
     values = dict(options)
     asked = config(strategy, *devices, cross_device_ops=values.pop("ops", "auto"))
+    how = training(values.pop("batch", 128), **values)
     with pytest.raises(DeviceError) as caught:
-        require_possible(asked, training(values.pop("batch", 128), **values))
+        require_possible(asked, how)
+        several_workers.require_fitting(parse_devices(asked), asked, how)
     assert message in str(caught.value)
 
 

@@ -2,13 +2,9 @@
 
 import importlib.metadata
 import platform
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import keras
-import pytest
 import tensorflow as tf
 
 from builders import build_recipe
@@ -28,8 +24,8 @@ def test_variables_that_set_threads_memory_and_launches_are_read() -> None:
         "LD_PRELOAD": "/usr/lib/libjemalloc.so.2",
     }
     threads = "TF_GPU_THREAD_MODE=gpu_private TF_NUM_INTRAOP_THREADS=2"
-    assert machine_environment.find_thread_variables(variables) == threads
-    assert machine_environment.find_framework_variables(variables) == (
+    assert machine_environment.list_variables(machine_environment.THREAD_VARIABLES, variables) == threads
+    assert machine_environment.list_variables(machine_environment.FRAMEWORK_VARIABLES, variables) == (
         "LD_PRELOAD=/usr/lib/libjemalloc.so.2 NCCL_ALGO=Ring TF_FORCE_GPU_ALLOW_GROWTH=true "
         "XLA_PYTHON_CLIENT_PREALLOCATE=false"
     )
@@ -45,20 +41,6 @@ def test_collects_versions_and_the_machine_without_importing_mlflow() -> None:
     assert found.tensorflow_onednn in (True, False)
     assert (found.tensorflow_cuda is None) == (found.tensorflow_cudnn is None)
     assert found.num_logical_cores >= found.usable_cores >= 1
-
-
-@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
-def test_the_commit_is_that_of_the_folder_that_tfbench_was_started_in(in_tmp_path: Path) -> None:
-    assert backends.current().collect_environment().git_commit is None
-    who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    (in_tmp_path / "file").write_text("1", encoding="utf-8")
-    for arguments in (["init", "-q"], ["add", "file"], [*who, "commit", "-q", "--no-gpg-sign", "-m", "one"]):
-        subprocess.run(["git", *arguments], check=True, capture_output=True)
-    clean = backends.current().collect_environment()
-    assert clean.git_commit is not None and len(clean.git_commit) == 40
-    assert clean.git_dirty is False
-    (in_tmp_path / "file").write_text("2", encoding="utf-8")
-    assert backends.current().collect_environment().git_dirty is True
 
 
 def test_settings_are_those_of_tensorflow_and_keras_not_of_the_recipe() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from builders import build_spec
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow import gathering, input_pipeline
 from tfbench.backends.tensorflow.input_pipeline import (
@@ -14,7 +15,6 @@ from tfbench.backends.tensorflow.input_pipeline import (
     build_validation_dataset,
 )
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, Splits, allocate
-from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.placement import Part
 
 STORED, SEEN = 8, 4  # pixels a side
@@ -24,18 +24,8 @@ def build_images(count: int, **fields: Any) -> Splits:
     """Builds images of random bytes, each with its own number as label; `fields` are those of the description."""
     rng = np.random.default_rng(7)
     images = rng.integers(0, 256, (count, STORED, STORED, 3), np.uint8)
-    spec = DatasetSpec(
-        **{
-            "input_shape": (SEEN, SEEN, 3),
-            "stored_shape": (STORED, STORED, 3),
-            "input_dtype": "uint8",
-            "target_shape": (),
-            "num_classes": count,
-            "train_samples": count,
-            "validation_samples": count,
-        }
-        | fields
-    )
+    sizes = {"stored_shape": (STORED, STORED, 3), "train_samples": count, "validation_samples": count}
+    spec = build_spec((SEEN, SEEN, 3), count, **sizes | fields)
     split = Split(inputs=images, targets=np.arange(count), num_samples=count)
     mean = rng.uniform(0, 255, (STORED, STORED, 3)).astype(np.float32) if spec.mean == "image" else None
     return Splits(spec=spec, train=split, validation=split, test=split, source="test", mean=mean)

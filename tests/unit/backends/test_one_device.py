@@ -4,7 +4,6 @@ import functools
 import itertools
 import os
 import re
-import time
 from typing import Any
 
 import numpy as np
@@ -12,18 +11,18 @@ import pytest
 
 import first_steps
 from device_naps import NAP_SECONDS, build_slow_model
+from prepared import build_readings
 from tfbench import backends
+from tfbench.backends.visible import require_possible
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.energy import addresses_in_use
 from tfbench.recipe.files import find_recipe, load_recipe
-from tfbench.recipe.sections import DistributionConfig, MeasurementConfig, Recipe
+from tfbench.recipe.sections import DistributionConfig, Recipe
 from tfbench.records.machine import Gpu
 from tfbench.records.run import StepSpan
-from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.compiled_model import build_compiled_model
-from tfbench.worker.recorder import FitReadings, build_callbacks
-from tfbench.worker.span_clock import SpanClock
+from tfbench.worker.recorder import build_callbacks
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = pytest.mark.skipif(NAME == "tensorflow", reason="the process trains with TensorFlow")
@@ -48,23 +47,13 @@ def batches() -> Any:
 @pytest.mark.parametrize("steps_per_execution", [1, 3] if NAME == "jax" else [1])
 def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int) -> None:
     spans: list[StepSpan] = []
-    breakdown = Breakdown(time.perf_counter_ns())
     model = build_slow_model(jit_compile=NAME == "jax", steps_per_execution=steps_per_execution)
-    clock = SpanClock(
-        MeasurementConfig(warmup_steps=3, clock="step"),
+    readings = build_readings(
+        model,
+        spans.append,
+        measurement={"warmup_steps": 3, "clock": "step"},
         synchronize=backends.current().synchronize,
-        on_span=spans.append,
-        breakdown=breakdown,
-    )
-    readings = FitReadings(
-        clock=clock,
-        breakdown=breakdown,
-        model=model,
         steps_per_epoch=9,
-        global_batch_size=BATCH,
-        warmup_steps=3,
-        on_epoch=lambda record: False,
-        on_first_step=lambda: None,
     )
     callbacks = build_callbacks(readings)
     model.fit(batches(), epochs=1, steps_per_epoch=9, callbacks=callbacks, shuffle=False, verbose=0)
@@ -96,7 +85,7 @@ def test_the_gpus_that_are_not_asked_for_are_hidden(
 ) -> None:
     monkeypatch.setattr(gpus, "read_gpus", lambda: ())  # a driver that does not answer
     show_gpus(monkeypatch, seen)
-    backends.current().require_possible(DistributionConfig(devices=devices), load().training)
+    require_possible(DistributionConfig(devices=devices), load().training)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
@@ -116,7 +105,7 @@ def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are
     monkeypatch.setattr(gpus, "read_gpus", lambda: known)
     show_gpus(monkeypatch, seen)
     with pytest.raises(DeviceError, match=f"^{device}: not found\\. {re.escape(told)}"):
-        backends.current().require_possible(DistributionConfig(devices=(device,)), load().training)
+        require_possible(DistributionConfig(devices=(device,)), load().training)
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
 
 
@@ -227,7 +216,7 @@ def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
     monkeypatch.setattr(backend, "list_gpus", lambda: ("H100",))
     first_steps.set_up(recipe)
     model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
-    backend.require_possible(DistributionConfig(devices=("gpu:1",)), recipe.training)
+    require_possible(DistributionConfig(devices=("gpu:1",)), recipe.training)
     placed = resolve(recipe, "gpu:1")
     addresses = backend.read_settings(model, recipe.training).gpu_addresses
     expected = "0000:b0:00.0" if text is None else "0000:a0:00.0"

@@ -7,25 +7,27 @@ from typing import Any
 
 import pytest
 
-from builders import build_placement, build_request
-from prepared import build_prepared
+from builders import build_placement
+from prepared import build_prepared, read_result
 from tfbench.backends import peak
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.backend import BACKEND
-from tfbench.records.journal import Replay, request_fields
-from tfbench.records.json_lines import Follower
 from tfbench.records.machine import InputCheck, PeakCheck
 from tfbench.records.run import ModelSummary, RunResult
 from tfbench.worker import checks
 
 
-class Device(peak.Kernels):
-    """A device with a clock: each call costs the host something, each product the device, and the end of all a wait."""
+class Device:
+    """A device with a clock: each call costs the host something, each product the device, and the end of all a wait.
+
+    It stands in the place of the backend.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, launch: float, flops_per_second: dict[int, float]) -> None:
         self._launch, self._flops_per_second, self._now = launch, flops_per_second, 0.0
         self.built: list[tuple[int, int, int]] = []
         monkeypatch.setattr(peak.time, "perf_counter", lambda: self._now)
+        monkeypatch.setattr(peak.backends, "current", lambda: self)
         counters: Any = SimpleNamespace(other_share=lambda before: 0.0)
         monkeypatch.setattr(peak, "read_counters", lambda: counters)
 
@@ -53,22 +55,22 @@ class Device(peak.Kernels):
 def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_peak(
     monkeypatch: pytest.MonkeyPatch, launch: float, teraflops: float
 ) -> None:
-    device = Device(monkeypatch, launch=launch, flops_per_second={0: teraflops * 1e12})
-    check = peak.measure_peak(device, ("/device:GPU:0",), "mixed_bfloat16", seconds=1.0)
+    Device(monkeypatch, launch=launch, flops_per_second={0: teraflops * 1e12})
+    check = peak.measure_peak(("/device:GPU:0",), "mixed_bfloat16", seconds=1.0)
     assert check.sizes == (4096, 4096, 4096)
     assert 0.99 <= check.flops_per_second / (teraflops * 1e12) <= 1.0
-    assert 0.99 <= peak.measure_bandwidth(device, ("/device:GPU:0",), seconds=1.0).bytes_per_second / 3e12 <= 1.0
+    assert 0.99 <= peak.measure_bandwidth(("/device:GPU:0",), seconds=1.0).bytes_per_second / 3e12 <= 1.0
 
 
 def test_the_network_s_own_product_is_the_peak_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device(monkeypatch, launch=1e-4, flops_per_second={0: 100e9, 512: 130e9})
-    check = peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(512, 1152, 128))
+    check = peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(512, 1152, 128))
     assert (check.size, check.sizes) == (512, (512, 1152, 128))
     assert 0.99 <= check.flops_per_second / 130e9 <= 1.0
-    slower = peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(100, 784, 100))
+    slower = peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(100, 784, 100))
     assert slower.sizes == (2048, 2048, 2048)
     # No larger than a square one: as fast, and with less memory.
-    peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(131_072, 1152, 128))
+    peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(131_072, 1152, 128))
     assert device.built[-1] == (2048, 1152, 128)
 
 
@@ -84,16 +86,16 @@ def test_every_device_has_its_products_of_what_the_layers_compute_in(monkeypatch
     monkeypatch.setattr(peak, "_MIN_ROUND_SECONDS", 0.001)
     monkeypatch.setattr(peak, "_MIN_LAUNCHES", 1)
     devices = ("/device:CPU:0", "/device:CPU:0")
-    check = peak.measure_peak(BACKEND, devices, "mixed_bfloat16", seconds=0.0, own_sizes=(8, 4, 2))
+    check = peak.measure_peak(devices, "mixed_bfloat16", seconds=0.0, own_sizes=(8, 4, 2))
     assert (check.size, check.precision, check.num_rounds) == (check.sizes[0], "bfloat16", 3)
     of_a_call = 2 * 2 * 64**3  # two for each multiply-accumulate, on two devices
     assert check.flops % (of_a_call if check.sizes == (64, 64, 64) else 2 * 2 * 8 * 4 * 2) == 0
-    assert peak.measure_bandwidth(BACKEND, devices[:1], seconds=0.0).num_rounds == 3
+    assert peak.measure_bandwidth(devices[:1], seconds=0.0).num_rounds == 3
 
 
 def test_a_machine_on_which_a_large_product_takes_too_long_is_given_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = Device(monkeypatch, launch=1e-4, flops_per_second={0: 20e9})  # 0.9 s for 2048 rows
-    assert peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=1.0).size == 1024
+    Device(monkeypatch, launch=1e-4, flops_per_second={0: 20e9})  # 0.9 s for 2048 rows
+    assert peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0).size == 1024
 
 
 def check_limits(
@@ -111,16 +113,7 @@ def check_limits(
     resolved: Any = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
     prepared = build_prepared(folder, resolved=resolved, summary=model)
     checks.check_limits(prepared, speed)
-    prepared.journal.close()
-    return read_checks(prepared.journal.path)
-
-
-def read_checks(path: Path) -> RunResult:
-    replay = Replay()
-    replay.apply({"kind": "request", "time": 0.0, **request_fields(build_request())})
-    for record in Follower(path).read():
-        replay.apply(record)
-    return replay.result()
+    return read_result(prepared)
 
 
 # 3,000 operations of 32 samples, ten steps a second: 960,000 a second. With nothing to compare, none is measured.

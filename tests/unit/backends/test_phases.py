@@ -12,6 +12,8 @@ import pytest
 import device_naps
 from builders import build_placement
 from tfbench import backends
+from tfbench.models.structure.flops import describe_calls
+from tfbench.models.structure.graph import walk
 from tfbench.recipe.backend_support import why_layers_merge
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
@@ -26,17 +28,19 @@ WAYS: dict[str, list[dict[str, bool]]] = {
 }
 
 
-def generate_batches(num_features: int = device_naps.NUM_FEATURES) -> Any:
-    """Yields batches of inputs and labels, another each time."""
+def generate_batches(*shape: int) -> Any:
+    """Yields batches of inputs and labels, another each time; the last steps of a sequence are zeros."""
     rng = np.random.default_rng(0)
     while True:
-        yield rng.normal(size=(BATCH, num_features)).astype(np.float32), rng.integers(0, NUM_CLASSES, BATCH)
+        inputs = rng.normal(size=(BATCH, *shape)).astype(np.float32)
+        inputs[:, 4:] *= len(shape) != 2
+        yield inputs, rng.integers(0, NUM_CLASSES, BATCH)
 
 
 def compiled(model: Any, **options: Any) -> Any:
     import keras
 
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=model.layers[-1].activation.__name__ == "linear")
     model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], **{"jit_compile": NAME == "jax"} | options)
     return model
 
@@ -52,17 +56,43 @@ def build_model() -> Any:
     return keras.Model(inputs, keras.layers.Dense(NUM_CLASSES, name="logits")(shared(hidden) * 2.0))
 
 
-def take_apart(model: Any, num_features: int = device_naps.NUM_FEATURES) -> tuple[Any, Any]:
+def build_image_model() -> Any:
+    """Branches, what is used twice, losses of weights and of outputs, statistics, dropout, a gradient by hand."""
+    import keras
+
+    from tfbench.models.custom_layers.pooling import SwitchableMaxPooling2D
+
+    inputs = keras.Input((8, 8, 1))
+    pooled = SwitchableMaxPooling2D(2, backward="mask_multiply", name="pool")(
+        keras.layers.Conv2D(3, 3, padding="same", activation="relu", name="conv")(inputs)
+    )
+    flat = keras.layers.Flatten(name="flat")(keras.layers.BatchNormalization(name="norm")(pooled))
+    shared = keras.layers.Dense(48, activation="tanh", name="shared", kernel_regularizer=keras.regularizers.L2(0.01))
+    inner = keras.layers.Dense(48, activity_regularizer=keras.regularizers.L2(0.1), name="inner")
+    nested = keras.Sequential([keras.Input((48,)), inner, keras.layers.Dropout(0.3, seed=1)], name="nested")
+    both = keras.layers.Concatenate(name="join")([shared(flat), shared(nested(nested(flat))) * 2.0])
+    return keras.Model(inputs, keras.layers.Dense(NUM_CLASSES, name="logits")(both))
+
+
+def build_sequence_model() -> Any:
+    import keras
+
+    hidden = [keras.layers.Masking(), keras.layers.LSTM(4)]
+    return keras.Sequential([keras.Input((6, 2)), *hidden, keras.layers.Dense(NUM_CLASSES, activation="softmax")])
+
+
+def take_apart(model: Any) -> tuple[Any, Any]:
     """Returns a model's step, and the batches that it is of."""
-    backend, dataset = backends.current(), generate_batches(num_features)
+    shape = model.inputs[0].shape[1:]
+    backend, dataset = backends.current(), generate_batches(*shape)
     placed: Any = None  # TensorFlow alone asks for it
     if NAME == "tensorflow":
         import tensorflow as tf
 
         from tfbench.backends.tensorflow.placement import ResolvedDistribution
 
-        signature = tf.TensorSpec((BATCH, num_features), tf.float32), tf.TensorSpec((BATCH,), tf.int64)
-        dataset = tf.data.Dataset.from_generator(lambda: generate_batches(num_features), output_signature=signature)
+        signature = tf.TensorSpec((BATCH, *shape), tf.float32), tf.TensorSpec((BATCH,), tf.int64)
+        dataset = tf.data.Dataset.from_generator(lambda: generate_batches(*shape), output_signature=signature)
         placed = ResolvedDistribution(build_placement(), ("/device:CPU:0",), tf.distribute.get_strategy())
     batches = backend.build_batches(dataset, placed)
     return backend.build_step(model, batches, placed), batches
@@ -112,9 +142,12 @@ def test_the_loss_and_the_gradients_of_a_step_are_those_worked_out_by_hand() -> 
     np.testing.assert_allclose(of_bias, by_logits.sum(axis=0), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("way", WAYS[NAME])
-def test_updates_are_those_of_kerass_own_step_and_are_taken_back(way: dict[str, bool]) -> None:
-    step, batches = take_apart(compiled(build_model(), **way), 6)
+@pytest.mark.parametrize(
+    ("build", "way"),
+    [*((build_model, way) for way in WAYS[NAME]), (build_image_model, {}), (build_sequence_model, {})],
+)
+def test_updates_are_those_of_kerass_own_step_and_are_taken_back(build: Any, way: dict[str, bool]) -> None:
+    step, batches = take_apart(compiled(build(), **way))
     first_iterator, second_iterator = batches.iterator(), batches.iterator()
     step.restore()  # sets PyTorch's generator, too, from which its iterators draw as they begin
     before = read_all(step)
@@ -135,7 +168,7 @@ def test_updates_are_those_of_kerass_own_step_and_are_taken_back(way: dict[str, 
     step.restore()
     assert train(step, second_iterator) == pytest.approx(losses[0], rel=1e-6)  # and metrics begin anew
     step.restore()
-    step.model.fit(generate_batches(6), steps_per_epoch=2, shuffle=False, verbose=0)
+    step.model.fit(generate_batches(*step.model.inputs[0].shape[1:]), steps_per_epoch=2, shuffle=False, verbose=0)
 
 
 def test_a_nap_is_in_the_phase_that_takes_it_and_is_waited_for() -> None:
@@ -155,7 +188,7 @@ def test_a_nap_is_in_the_phase_that_takes_it_and_is_waited_for() -> None:
 
 
 def test_batches_at_hand_are_the_first_ones_over_and_over() -> None:
-    _, batches = take_apart(compiled(build_model()), 6)
+    _, batches = take_apart(compiled(build_model()))
     given = [x for x, _ in itertools.islice(generate_batches(6), len(batches.on_host) + 2)]
     for iterator in (batches.iterator(), batches.iterator(num_ahead=2), batches.cycle()):
         for wanted in [*given[:-2], given[0]]:
@@ -170,7 +203,7 @@ def test_xla_leaves_out_nothing_of_a_phase() -> None:
 
     size = 64
     model = keras.Sequential([keras.Input((size,)), keras.layers.Dense(size), keras.layers.Dense(size)])
-    step, batches = take_apart(compiled(model), size)
+    step, batches = take_apart(compiled(model))
 
     def count_flops(upto: str) -> float:
         program = step.build(upto).lower(step.take_state(), *next(batches.cycle())).compile()
@@ -185,9 +218,9 @@ def test_xla_leaves_out_nothing_of_a_phase() -> None:
     assert count_flops("dispatch") < size
 
 
-@of_torch
+@pytest.mark.skipif(NAME == "jax", reason="XLA's operations have no layers")
 def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> None:
-    step, _ = take_apart(compiled(build_model()), 6)
+    step, _ = take_apart(compiled(build_image_model()))
     layers = {index: call.operation.name for index, call in enumerate(step.calls)}
     backend = backends.current()
     for upto in PHASES:
@@ -202,12 +235,12 @@ def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> No
         assert "forward/loss" in found
         assert ("backward/loss" in found) == (upto != "forward")
         for index, name in layers.items():
-            if name in ("shared", "inner", "norm", "logits"):
+            if name in ("conv", "pool", "norm", "shared", "inner", "logits"):  # the others may come to nothing
                 assert f"forward/{index}" in found, name
                 assert (f"backward/{index}" in found) == (upto != "forward"), name
         dense = [index for index, name in layers.items() if name in ("shared", "inner", "logits")]
-        assert len(dense) == 4
-        for index in dense if upto != "forward" else ():
+        assert len(dense) == 5
+        for index in dense if upto != "forward" and NAME == "torch" else ():
             assert found[f"backward/{index}"] & {"aten::mm", "aten::addmm", "aten::matmul"}
 
 
@@ -244,3 +277,18 @@ def test_phases_of_a_step_that_is_compiled_are_those_of_one_that_is_not(monkeypa
 def test_says_why_layers_cannot_be_told_apart(backend: Any, compiler: Any, reason: str) -> None:
     told = why_layers_merge(backend, compiler)
     assert reason in told and bool(reason) == bool(told)
+
+
+def test_layers_are_described_with_the_bytes_that_must_move_and_whether_gradients_go_on() -> None:
+    import keras
+
+    layers = keras.layers.Rescaling(2.0), keras.layers.Dense(3), keras.layers.Dense(5)
+    model = compiled(keras.Sequential([keras.Input((6,)), *layers]))
+    rescaling, first, second = describe_calls(list(walk(model)), model.trainable_variables, 4)
+    # floats of 4 bytes: inputs 4x6, weights 6x3 + 3, outputs 4x3
+    assert first.forward_bytes == 4 * (24 + 21 + 12)
+    assert first.backward_bytes == 4 * (24 + 12 + 21 + 21)  # no gradient of the input, one of the weights
+    assert (first.flops_per_sample, first.num_parameters) == (36, 21)
+    assert (first.gradient_flops_per_sample, second.gradient_flops_per_sample) == (36, 2 * 30)
+    assert second.backward_bytes == 4 * (12 + 20 + 20 + 12 + 20)
+    assert not rescaling.is_trained and first.is_trained

@@ -8,31 +8,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from builders import build_placement
+from builders import build_placement, build_spec
 from tfbench import backends
 from tfbench.backends.tensorflow import gathering
 from tfbench.backends.tensorflow.placement import ResolvedDistribution
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import DatasetError, DeviceError, RecipeError
-from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import TrainingConfig
 
 BATCH, STEPS = 16, 4  # an epoch of 50 samples, the last batch of which reaches over the end of the pass
-SPEC: dict[str, Any] = {
-    "input_shape": (5, 5, 1),
-    "input_dtype": "uint8",
-    "target_shape": (),
-    "num_classes": 3,
-    "train_samples": 50,
-    "validation_samples": 10,
-    "input_scale": 1 / 255,
-    "mean": "image",
-}
 
 
 def generate(pool: int = 50, **fields: Any) -> Splits:
-    splits = generate_splits(DatasetSpec(**SPEC | fields), seed=2)
+    splits = generate_splits(build_spec((5, 5, 1), 3, input_scale=1 / 255, mean="image", **fields), seed=2)
     train = Split(inputs=splits.train.inputs[:pool], targets=splits.train.targets[:pool], num_samples=50)
     return dataclasses.replace(splits, train=train)
 

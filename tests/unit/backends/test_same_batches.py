@@ -12,28 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from builders import build_spec
 from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.datasets.sources.splits import Split, Splits, mean_of
-from tfbench.recipe.dataset_spec import DatasetSpec
 
 NUM_BATCHES = 12
 
-IMAGES: dict[str, Any] = {
-    "input_shape": (6, 6, 3),
-    "input_dtype": "uint8",
-    "target_shape": (),
-    "num_classes": 10,
-    "train_samples": 50,
-    "validation_samples": 23,
-    "input_scale": 1 / 255,
-}
+IMAGES: dict[str, Any] = {"shape": (6, 6, 3), "validation_samples": 23, "input_scale": 1 / 255}
 CROPPED: dict[str, Any] = IMAGES | {"stored_shape": (8, 8, 3), "mirrors": True}
 VALUES: dict[str, Any] = {
-    "input_shape": (4,),
-    "input_dtype": "float32",
-    "target_shape": (2,),
+    "shape": (4,),
     "num_classes": None,
+    "target_shape": (2,),
     "train_samples": 37,
     "validation_samples": 20,
 }
@@ -66,7 +57,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 def make_splits(fields: dict[str, Any]) -> Splits:
     """Makes data of known bytes; of a pool of 50 samples where there are more."""
-    spec = DatasetSpec(**fields)
+    spec = build_spec(**fields)
     rng = np.random.default_rng(11)
     shape = spec.stored_shape or spec.input_shape
 

@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from builders import build_recipe
+from builders import build_recipe, build_spec
 from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
-from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, Recipe, TrainingConfig
 from tfbench.worker import training
 from tfbench.worker.compiled_model import build_compiled_model
@@ -22,14 +21,7 @@ from tfbench.worker.recorder import build_callbacks
 Array = npt.NDArray[np.float32]
 
 ROWS, STEPS, UNITS = 4, 3, 5
-SPEC = DatasetSpec(
-    input_shape=(STEPS, 1),
-    input_dtype="float32",
-    target_shape=(STEPS, 1),
-    num_classes=None,
-    train_samples=8,
-    validation_samples=4,
-)
+SPEC = build_spec((STEPS, 1), None)
 
 
 def build_model(**options: Any) -> Any:

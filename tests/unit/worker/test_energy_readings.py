@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from tfbench.recipe.sections import MeasurementConfig
+from prepared import build_readings
 from tfbench.records.run import EpochRecord, StepSpan
-from tfbench.worker.breakdown import Breakdown
-from tfbench.worker.recorder import FitReadings, Validation
-from tfbench.worker.span_clock import SpanClock
+from tfbench.worker.recorder import Validation
 
 STEP_MS, VALIDATION_MS, READING_MS = 10, 70, 5000
 MS = 1_000_000
@@ -27,31 +25,20 @@ class Training:
         self.spans: list[StepSpan] = []
         self.epochs: list[EpochRecord] = []
         self._is_open = False  # a span, in which steps are under way
-        self.breakdown = Breakdown(0, now=self._now)
         self.model = SimpleNamespace(steps_per_execution=1, stop_training=False)
-        clock = SpanClock(
-            MeasurementConfig(**({"warmup_steps": 5, "min_span_seconds": 0.035} | config)),
-            synchronize=lambda: None,
-            on_span=self._on_span,
-            breakdown=self.breakdown,
+        self.readings = build_readings(
+            self.model,
+            self._on_span,
+            measurement={"warmup_steps": 5, "min_span_seconds": 0.035} | config,
             now=self._now,
-        )
-        self.readings = FitReadings(
-            clock=clock,
-            breakdown=self.breakdown,
-            model=self.model,
             steps_per_epoch=steps_per_epoch,
-            global_batch_size=4,
-            warmup_steps=5,
             on_epoch=self._on_epoch,
-            on_first_step=lambda: None,
             validation=Validation(12, 4, is_whole=True),
             read_energy=self._read if reads else None,
-            now=self._now,
         )
         self.readings.begin_training()
         for epoch in range(1, epochs + 1):
-            clock.begin_epoch(epoch)
+            self.readings.clock.begin_epoch(epoch)
             for batch in range(steps_per_epoch):
                 self.now_ms += STEP_MS
                 self._is_open = True
@@ -92,7 +79,7 @@ def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_ta
     read, unread = Training(warmup_steps=warmup_steps), Training(warmup_steps=warmup_steps, reads=False)
     assert read.spans == unread.spans
     assert read.events[read.events.index("steady") - 1].endswith(f"-{warmup_steps}")
-    entries, without = (one.breakdown.record().entries for one in (read, unread))
+    entries, without = (one.readings.breakdown.record().entries for one in (read, unread))
     assert entries["callbacks"] - without.get("callbacks", 0.0) == pytest.approx(READING_MS / 1000)
     assert entries["validation"] == without["validation"]
     assert sum(span.seconds for span in read.spans) == pytest.approx(3 * 12 * STEP_MS / 1000)

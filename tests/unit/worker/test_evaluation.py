@@ -8,25 +8,14 @@ import keras
 import numpy as np
 import pytest
 
-from builders import build_recipe
-from prepared import build_prepared
+from builders import build_recipe, build_spec
+from prepared import build_prepared, read_result
 from tfbench.datasets.sources.splits import Split, Splits
-from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.journal import Replay, files_folder
+from tfbench.records.journal import files_folder
 from tfbench.worker import evaluation
 
 RNG = np.random.default_rng(0)
-SPEC = DatasetSpec(
-    input_shape=(4, 4, 1),
-    input_dtype="uint8",
-    target_shape=(),
-    num_classes=3,
-    train_samples=5,
-    validation_samples=5,
-    stored_shape=(6, 6, 1),
-    views=9,
-    test_samples=7,
-)
+SPEC = build_spec((4, 4, 1), 3, train_samples=5, validation_samples=5, stored_shape=(6, 6, 1), views=9, test_samples=7)
 
 
 def split(count: int) -> Split:
@@ -62,13 +51,8 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
     )
     prepared = build_prepared(tmp_path, recipe, splits=SPLITS, model=model)
     evaluation.evaluate_trained(prepared)
-    prepared.journal.close()
-    replayed = Replay()
-    from tfbench.records.json_lines import Follower
-
-    for record in Follower(prepared.journal.path).read():
-        replayed.apply(record)
-    found = {entry.name: entry for entry in replayed._lists["evaluations"]}
+    result = read_result(prepared)
+    found = {entry.name: entry for entry in result.evaluations}
 
     test = SPLITS.test
     assert test
@@ -84,7 +68,8 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
     assert found["multiview"].accuracy == pytest.approx((mean.argmax(axis=1) == labels).mean())
 
     predicted = probabilities(model, images[:, 1:5, 1:5]).argmax(axis=1)
-    predictions = replayed._values["predictions"]
+    predictions = result.predictions
+    assert predictions
     assert predictions.first_labels == tuple(labels[:4])
     assert predictions.first_predictions == tuple(predicted[:4])
     assert predictions.class_samples == tuple(np.bincount(labels, minlength=3))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from builders import build_recipe
+from builders import build_recipe, build_spec
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.recipe import files, registry
 from tfbench.recipe import tables as recipe_tables
@@ -22,21 +22,8 @@ from tfbench.worker.model_table import build_table, report_on, tabulate
 Golden = Callable[[str, str], None]
 
 
-def build_spec(shape: tuple[int, ...], num_classes: int | None = 10, **fields: Any) -> DatasetSpec:
-    return DatasetSpec(
-        **{
-            "input_shape": shape,
-            "input_dtype": "uint8" if num_classes else "float32",
-            "target_shape": () if num_classes else shape,
-            "num_classes": num_classes,
-            "train_samples": 50_000,
-            "validation_samples": 10_000,
-        }
-        | fields
-    )
-
-
-CROPS = build_spec((24, 24, 3), stored_shape=(32, 32, 3))
+SAMPLES = {"train_samples": 50_000, "validation_samples": 10_000}
+CROPS = build_spec((24, 24, 3), stored_shape=(32, 32, 3), **SAMPLES)
 PHOTOS = build_spec((224, 224, 3), 1000)
 
 
@@ -320,7 +307,7 @@ def test_text_of_a_network_of_images(golden: Golden) -> None:
 def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
     from keras import layers
 
-    spec = build_spec((6, 4, 2))
+    spec = build_spec((6, 4, 2), **SAMPLES)
     model = layers.Conv2D(8, (1, 3), name="conv"), layers.Flatten(), layers.Dense(10)
     data, _, conv, *_, probs = tabulate_layers(spec, *model).layers
     rows = (

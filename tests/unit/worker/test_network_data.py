@@ -84,10 +84,6 @@ def test_structures_are_fed_as_they_are_and_alike_by_both_ways() -> None:
         assert [batch[1]["y"].tolist(), batch[2].tolist()] == [y["y"].tolist(), weights.tolist()]
     (x, y, weights), *_ = input_pipeline.build_validation_dataset(splits, batch_size=3).as_numpy_iterator()
     assert (x["b"] - 2**24).tolist() == [10, 11, 12]
-    (inputs,), *_ = input_pipeline.without_targets(
-        input_pipeline.build_validation_dataset(splits, batch_size=5)
-    ).as_numpy_iterator()
-    assert sorted(inputs) == ["a", "b"]
 
 
 def test_weights_of_the_training_alone_leave_the_validation_unweighted() -> None:

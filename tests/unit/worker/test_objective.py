@@ -7,16 +7,14 @@ import keras
 import numpy as np
 import pytest
 
+from builders import build_spec
 from tfbench.errors import Notice
 from tfbench.models.structure.foreign_model import find_second_scaling
-from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.worker import compiled_model
 from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilities
 
-SPEC = DatasetSpec(
-    input_shape=(3,), input_dtype="float32", target_shape=(), num_classes=10, train_samples=8, validation_samples=8
-)
+SPEC = build_spec((3,), input_dtype="float32")
 RNG = np.random.default_rng(0)
 INPUTS, LABELS = RNG.normal(size=(8, 3)).astype(np.float32), RNG.integers(0, 10, 8)
 

@@ -1,7 +1,6 @@
 """What Keras's `fit` is told, and what it waits for: the clock's callback list in a real training."""
 
 import collections
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -11,11 +10,9 @@ import tensorflow as tf
 from keras.src import backend  # what Keras turns logs into numbers with
 from tensorflow.python.framework import ops
 
-from tfbench.recipe.sections import MeasurementConfig
+from prepared import build_readings
 from tfbench.records.run import EpochRecord, StepSpan
-from tfbench.worker.breakdown import Breakdown
-from tfbench.worker.recorder import FitReadings, Validation, build_callbacks
-from tfbench.worker.span_clock import SpanClock
+from tfbench.worker.recorder import Validation, build_callbacks
 
 STEPS, EPOCHS = 12, 2
 
@@ -38,24 +35,14 @@ class Training:
         model.compile("sgd", loss, metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")])
         inputs = np.ones((4, 2), np.float32)
         batches = tf.data.Dataset.from_tensors((inputs, np.array([0, 1, 2, 0])))
-        breakdown = Breakdown(0)
-        ticks: Iterator[int] = iter(range(0, 10**15, 10_000_000))  # 10 ms a reading, of which a step has one
-        clock = SpanClock(
-            MeasurementConfig(warmup_steps=1, min_span_seconds=0.035),
+        readings = build_readings(
+            model,
+            self.spans.append,
+            measurement={"warmup_steps": 1, "min_span_seconds": 0.035},
             synchronize=self._synchronize,
-            on_span=self.spans.append,
-            breakdown=breakdown,
-            now=lambda: next(ticks),
-        )
-        readings = FitReadings(
-            clock=clock,
-            breakdown=breakdown,
-            model=model,
+            now=lambda: 10_000_000 * readings.clock.step,  # 10 ms a step
             steps_per_epoch=STEPS,
-            global_batch_size=4,
-            warmup_steps=1,
             on_epoch=self._on_epoch,
-            on_first_step=lambda: None,
             batches_ahead=ahead,
             validation=Validation(12, 4, is_whole=True) if is_validated else None,
         )

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders import build_recipe, build_request
+from builders import build_recipe, build_request, build_spec
 from tfbench import backends
 from tfbench.datasets.sources.splits import Splits
 from tfbench.errors import DatasetError, Notice, RecipeError
-from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import DatasetConfig, ModelConfig, TrainingConfig
 from tfbench.records.journal import files_folder
 from tfbench.records.run import RunResult
@@ -20,9 +19,7 @@ from tfbench.worker import compiled_model, user_code
 from tfbench.worker.compiled_model import summarize_model
 from tfbench.worker.data import load_data
 
-SPEC = DatasetSpec(
-    input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=9, validation_samples=9
-)
+SPEC = build_spec((4,), 3, input_dtype="float32")
 TRACE = "import pathlib\npathlib.Path('imported').touch()\n"
 NET = """
 import keras
@@ -281,9 +278,7 @@ def load_splits(data_dir, size):
     return (x, y), (x[:2], y[:2, None])
 """
     splits = load(code, size=8)
-    assert splits.spec == DatasetSpec(
-        input_shape=(2, 3), input_dtype="uint8", target_shape=(), num_classes=4, train_samples=8, validation_samples=2
-    )
+    assert splits.spec == build_spec((2, 3), 4, train_samples=8, validation_samples=2)
     assert splits.validation.targets.tolist() == [0, 1]
 
 

@@ -4,22 +4,21 @@ import collections
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import jax
+from keras.src.backend.jax.trainer import JAXEpochIterator  # what `fit` takes; Keras does not publish it
 
 from tfbench.backends.backend import Backend
-from tfbench.backends.jax import several_devices
+from tfbench.backends.jax import mesh_distribution, several_devices
 from tfbench.backends.jax.step_calls import StepCalls
 from tfbench.backends.one_device import Placed, require_on
 from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.profiling import ProfiledBatches
 from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
-from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Placement, Spread, WorkerRank
-
-if TYPE_CHECKING:
-    from tfbench.backends.jax.mesh_distribution import MeshDistribution
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 _NO_MEMORY = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "_STATUS_ALLOC_FAILED")  # of XLA, CUDA, its libraries
@@ -33,18 +32,18 @@ class Jax(Backend):
     gpu_feed = "prefetched"  # by Keras
     explain_loss = staticmethod(several_devices.explain_loss)
     list_gpus = staticmethod(several_devices.list_gpus)
+    find_mesh = staticmethod(mesh_distribution.current)
+    gather_figures = staticmethod(mesh_distribution.gather_figures)
+    trace_exchange = staticmethod(mesh_distribution.trace_exchange)
+    build_step = StepCalls
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its version, and the major version of CUDA that it has the libraries of."""
-        import jax
-
         cuda = next((major for major in ("13", "12") if find_version(f"jax-cuda{major}-plugin")), None)
         return {"jax": jax.__version__, "jax_cuda": cuda}
 
     def set_process_wide(self, training: TrainingConfig) -> None:
         """Sets what JAX only takes before its first operation."""
-        import jax
-
         if training.deterministic and os.environ.get("JAX_PLATFORMS") != "cpu":  # which has no other operations
             os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC}".strip()
         # Its own default lets a GPU compute float32 with ten bits of mantissa.
@@ -52,8 +51,6 @@ class Jax(Backend):
 
     def process_wide_settings(self) -> dict[str, object]:
         """Returns settings that a user's own code must leave as they are."""
-        import jax
-
         return {
             "jax_disable_jit": jax.config.jax_disable_jit,
             "jax_default_matmul_precision (training.tensor_float_32)": jax.config.jax_default_matmul_precision,
@@ -62,8 +59,6 @@ class Jax(Backend):
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
         """Returns the settings that JAX alone can tell."""
-        import jax
-
         flags = os.environ.get("XLA_FLAGS", "")
         return {
             "compiler": "xla" if model.jit_compile and not jax.config.jax_disable_jit else "eager",
@@ -71,13 +66,6 @@ class Jax(Backend):
             "deterministic": training.deterministic and (not self.list_gpus() or _DETERMINISTIC in flags),
             "xla_flags": flags.replace(_DETERMINISTIC, "").strip(),
         }
-
-    def require_possible(self, config: DistributionConfig, training: TrainingConfig) -> None:
-        """Checks what can be checked before JAX is started, and hides from it what is not asked for."""
-        super().require_possible(config, training)
-        devices = parse_devices(config)
-        if devices:  # JAX starts each of its platforms that it finds, and fails where one of these does not start
-            os.environ["JAX_PLATFORMS"] = "cpu" if devices[0].kind == "cpu" else "cuda,cpu"
 
     def resolve(self, config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None) -> Any:
         """Resolves the device, which JAX computes on unless told otherwise, or several."""
@@ -89,12 +77,6 @@ class Jax(Backend):
         """Lays a compiled model on several devices."""
         return several_devices.lay_model_out(placed, config, model) if config.strategy != "default" else placed
 
-    def find_mesh(self) -> "MeshDistribution | None":
-        """Returns the mesh that a model was laid on; None: there is one device."""
-        from tfbench.backends.jax import mesh_distribution
-
-        return mesh_distribution.current()
-
     def verify(self, placed: Any, model: Any) -> None:
         """Makes sure that what was trained is on the devices asked for, all of them.
 
@@ -103,8 +85,6 @@ class Jax(Backend):
         Raises:
             MeasurementError: Some is elsewhere, or not there at all.
         """
-        import jax
-
         shapes = collections.Counter(tuple(variable.shape) for variable in model.trainable_variables)
         arrays = jax.live_arrays()  # of the platform that JAX computes on unless told otherwise
         where = "any device of JAX's default platform"
@@ -124,40 +104,22 @@ class Jax(Backend):
         Keras keeps of a model in training is in containers of its own, which `jax.block_until_ready` takes for a value
         that is there.
         """
-        import jax
-
         jax.block_until_ready(jax.live_arrays())
-
-    def gather_figures(self, figures: Sequence[float]) -> list[list[float]]:
-        """Returns the figures of every worker."""
-        from tfbench.backends.jax import mesh_distribution
-
-        return mesh_distribution.gather_figures(figures)
 
     def leave(self) -> None:
         """Waits for the other workers, and leaves them."""
-        import jax
-
         if jax.process_count() > 1:
             with contextlib.suppress(RuntimeError):  # where another worker was lost before
                 jax.distributed.shutdown()
 
     def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
         """Reads back where the parts of a model lie; see `mesh_distribution`."""
-        from tfbench.backends.jax import mesh_distribution
-
         mesh = self.find_mesh()
         return mesh_distribution.read_spread(model, next(draw()), mesh) if mesh else None
 
     def tells_exchange(self, placement: Placement) -> bool:
         """Says whether there are several devices: XLA's collectives have names."""
         return placement.num_devices > 1
-
-    def trace_exchange(self, work: Callable[[], None]) -> float:
-        """Returns for how long this worker's devices were in collectives; see `mesh_distribution`."""
-        from tfbench.backends.jax import mesh_distribution
-
-        return mesh_distribution.trace_exchange(work)
 
     def read_peak(self, name: str) -> int | None:
         """Returns the most bytes in use on a GPU since the process began, which JAX has no way to forget.
@@ -168,15 +130,11 @@ class Jax(Backend):
 
     def explain_exhaustion(self, error: Exception) -> str | None:
         """Returns what an error says of memory that could not be had; None for an error of another kind."""
-        import jax
-
         says_so = isinstance(error, jax.errors.JaxRuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
         return str(error) if says_so else None
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns what multiplies matrices on all devices."""
-        import jax
-
         num_rows, common, num_columns = sizes
 
         def draw(rows: int, columns: int) -> Any:
@@ -203,13 +161,10 @@ class Jax(Backend):
 
     def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
         """Returns what adds one large array to another, in place, on all devices."""
-        import jax
-        import jax.numpy as jnp
-
         # A call an addition: of several, XLA would make one pass over the memory.
         add = jax.jit(lambda total, summand: total + summand, donate_argnums=0)
-        summands = [jax.device_put(jnp.ones([size]), _find(device)) for device in devices]
-        totals = [jax.device_put(jnp.ones([size]), _find(device)) for device in devices]
+        summands = [jax.device_put(jax.numpy.ones([size]), _find(device)) for device in devices]
+        totals = [jax.device_put(jax.numpy.ones([size]), _find(device)) for device in devices]
 
         def run(num_calls: int) -> None:
             for _ in range(num_calls * chain):
@@ -220,22 +175,13 @@ class Jax(Backend):
 
     def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
         """Takes some batches of a recipe's endless stream."""
-        import jax
-        from keras.src.backend.jax.trainer import JAXEpochIterator  # what `fit` takes; Keras does not publish it
-
         return ProfiledBatches(
             dataset, put=jax.device_put, iterate=lambda stream: iter(JAXEpochIterator(stream)._get_iterator())
         )
 
-    def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
-        """Takes the step of a compiled model apart."""
-        return StepCalls(model, batches)
-
 
 def _find(name: str) -> Any:
     """Returns the device of this process that is called "cpu:0", "gpu:1"."""
-    import jax
-
     kind, _, index = name.partition(":")
     return jax.local_devices(backend=kind)[int(index)]
 

@@ -1,7 +1,4 @@
-"""A mesh of JAX's devices as Keras knows it: where the parts of variables and of batches lie, and what they exchange.
-
-Loaded once Keras and JAX are in use.
-"""
+"""A mesh of JAX's devices as Keras knows it: where the parts of variables and of batches lie, and their exchange."""
 
 import collections
 import math
@@ -16,8 +13,8 @@ import keras
 import numpy as np
 from jax.experimental import multihost_utils
 from keras import distribution as keras_distribution
+from keras.src.backend.jax import distribution_lib
 
-from tfbench.backends.jax.several_devices import name_in
 from tfbench.recipe.mesh import Mesh, MeshAxis
 from tfbench.records.placement import Collective, Spread, VariableParts
 
@@ -102,6 +99,11 @@ class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc] 
         return keras_distribution.TensorLayout(axes, self.device_mesh)
 
 
+def name_in(model: Any, path: str) -> str:
+    """Returns what a layout calls a variable: its path within the model."""
+    return path.removeprefix(f"{model.name}/")
+
+
 def current() -> MeshDistribution | None:
     """Returns the mesh that a model was laid on; None: there is one device."""
     found = keras_distribution.distribution()
@@ -111,8 +113,6 @@ def current() -> MeshDistribution | None:
 def set_distribution(distribution: MeshDistribution | None) -> None:
     """Makes a mesh, or none, the one that Keras places on."""
     # Keras would divide what it is given as if it lay on the host, and gives no other way to feed it.
-    from keras.src.backend.jax import distribution_lib
-
     distribution_lib.distribute_data_input = _as_it_lies
     keras_distribution.set_distribution(distribution)
 

@@ -5,6 +5,9 @@ import re
 from contextlib import AbstractContextManager
 from typing import Any
 
+import jax
+
+from tfbench.backends.jax.mesh_distribution import MeshDistribution, name_in
 from tfbench.backends.one_device import Placed, choose_devices, list_visible
 from tfbench.errors import DeviceError
 from tfbench.machine.environment import cpu_model
@@ -28,8 +31,6 @@ class SeveralDevices(Placed):
 
     def scope(self) -> AbstractContextManager[Any]:
         """Returns a scope in which a model is built on the host: what is too large for one device, too."""
-        import jax
-
         scope: AbstractContextManager[Any] = jax.default_device(jax.local_devices(backend="cpu")[0])
         return scope
 
@@ -40,8 +41,6 @@ def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRa
     Raises:
         DeviceError: A device is absent, or the batch does not divide among them.
     """
-    import jax
-
     asked = parse_devices(config)
     if asked and asked[0].kind == "cpu":
         jax.config.update("jax_num_cpu_devices", 1 + max(device.index for device in asked))
@@ -91,8 +90,6 @@ def resolve(config: DistributionConfig, training: TrainingConfig, rank: WorkerRa
 
 def list_gpus() -> tuple[str, ...]:
     """Returns what hardware the GPUs are that JAX sees, without those of other workers."""
-    import jax
-
     try:
         return tuple(str(device.device_kind) for device in jax.local_devices(backend="gpu"))
     except RuntimeError:  # there are none, or they cannot be started
@@ -105,8 +102,6 @@ def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any
     Raises:
         RecipeError: The layout does not fit the network.
     """
-    from tfbench.backends.jax.mesh_distribution import MeshDistribution
-
     layout: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     cut: dict[str, Any] = {}
@@ -135,11 +130,6 @@ def _cut_outputs(model: Any, layout: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def name_in(model: Any, path: str) -> str:
-    """Returns what a layout calls a variable: its path within the model."""
-    return path.removeprefix(f"{model.name}/")
-
-
 def list_shapes(model: Any) -> list[VariableShape]:
     """Returns the trainable variables of a model, as layouts are made of them."""
     kinds = {
@@ -162,8 +152,6 @@ def explain_loss(error: Exception) -> str:
     """Returns what JAX says of a worker that ended, or answers no more; "" for an error of another kind."""
     if not _LOST.search(str(error)):
         return ""
-    import jax
-
     # A ValueError where the step finds the connection closed, of the other kind where it waits for it.
     says_so = isinstance(error, jax.errors.JaxRuntimeError | ValueError) and jax.process_count() > 1
     return shorten(str(error).rpartition(": ")[2]) if says_so else ""

@@ -8,7 +8,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import keras
+
 from tfbench.backends import profiling
+from tfbench.backends.one_device import Placed
 from tfbench.backends.profiling import ProfiledBatches
 
 # The parts of the state that Keras's training function takes and returns, in its order and by its names.
@@ -20,9 +24,9 @@ State = tuple[list[Any], list[Any], list[Any], list[Any]]
 class StepCalls(profiling.StepCalls):
     """A step of JAX's; all of its results are waited for."""
 
-    def __init__(self, model: Any, batches: ProfiledBatches) -> None:
+    def __init__(self, model: Any, batches: ProfiledBatches, placed: Placed) -> None:
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
-        super().__init__(model, batches)
+        super().__init__(model, batches, placed)
         self._state: State | None = None  # None: the model's variables hold it
 
     def build(self, upto: str) -> Callable[..., Any]:
@@ -30,8 +34,6 @@ class StepCalls(profiling.StepCalls):
 
         It returns all that it computes, the loss first, since XLA leaves out what is not asked for.
         """
-        import jax
-
         work = functools.partial(_run, self.model, upto)
         if not self.model.jit_compile:
             return work
@@ -54,9 +56,6 @@ class StepCalls(profiling.StepCalls):
 
     def wait(self, result: Any) -> None:
         """Waits for all arrays; those in containers of Keras's own would be passed over by JAX."""
-        import jax
-        import keras
-
         jax.block_until_ready(keras.tree.flatten(result))
 
     def restore(self) -> None:
@@ -73,8 +72,6 @@ class StepCalls(profiling.StepCalls):
 
 def _run(model: Any, upto: str, state: State, x: Any, y: Any) -> Any:
     """Does what Keras's own step does, without its metrics, up to a phase."""
-    import jax
-
     if upto == "dispatch":
         return 0.0
     trained, others, of_optimizer, of_metrics = state

@@ -7,21 +7,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
+from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
 
 from tfbench.backends.backend import Backend
 from tfbench.backends.peak import Run, Sizes
-from tfbench.backends.tensorflow import (
-    input_pipeline,
-    op_trace,
-    placement,
-    resident,
-    several_workers,
-)
+from tfbench.backends.tensorflow import input_pipeline, op_trace, placement, replica_check, resident, several_workers
 from tfbench.backends.tensorflow.device_watch import DeviceWatch, copies_of
 from tfbench.backends.tensorflow.step_calls import ProfiledBatches, StepCalls
 from tfbench.machine import gpus
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Placement, ReplicaCheck
+from tfbench.records.placement import Placement
 
 _COPY_TO_A_FULL_GPU = "Dst tensor is not initialized"  # what an InternalError says of it
 _EXCHANGES = re.compile(r"Collective|Nccl")  # operations by which replicas exchange gradients
@@ -31,7 +27,6 @@ class TensorFlow(Backend):
     """TensorFlow with its strategies."""
 
     name = "tensorflow"
-    require_possible = staticmethod(placement.require_possible)
     resolve = staticmethod(placement.resolve)
     gather_figures = staticmethod(several_workers.gather_figures)
     explain_loss = staticmethod(several_workers.explain_loss)
@@ -41,13 +36,13 @@ class TensorFlow(Backend):
     watch = DeviceWatch
     build_training_dataset = staticmethod(input_pipeline.build_training_dataset)
     build_validation_dataset = staticmethod(input_pipeline.build_validation_dataset)
-    without_targets = staticmethod(input_pipeline.without_targets)
     count_ahead = staticmethod(input_pipeline.count_ahead)
-    most_ahead = staticmethod(input_pipeline.most_ahead)
+    most_ahead = (input_pipeline.PREFETCHED_BATCHES, input_pipeline.PARALLEL_BATCHES)
     compile_draws = staticmethod(input_pipeline.compile_draws)
     broken_samples_named = staticmethod(input_pipeline.broken_samples_named)
     require_resident = staticmethod(resident.require_resident)
     build_resident_training = staticmethod(resident.build_resident_training)
+    check_replicas = staticmethod(replica_check.check_replicas)
     copies_of = staticmethod(copies_of)
     trace = staticmethod(op_trace.trace)
     step_mark = staticmethod(op_trace.step_mark)
@@ -57,8 +52,6 @@ class TensorFlow(Backend):
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its versions, and whether oneDNN computes its operations on the CPU."""
-        import tensorflow as tf
-
         build = tf.sysconfig.get_build_info()
         is_cuda_build = bool(build.get("is_cuda_build"))
         return {
@@ -70,8 +63,6 @@ class TensorFlow(Backend):
 
     def set_process_wide(self, training: TrainingConfig) -> None:
         """Sets what TensorFlow only takes before its first operation."""
-        import tensorflow as tf
-
         tf.config.threading.set_intra_op_parallelism_threads(training.intra_op_threads)
         tf.config.threading.set_inter_op_parallelism_threads(training.inter_op_threads)
         if training.deterministic:
@@ -80,8 +71,6 @@ class TensorFlow(Backend):
 
     def process_wide_settings(self) -> dict[str, object]:
         """Returns settings that a user's own code must leave as they are."""
-        import tensorflow as tf
-
         return {
             "tf.config.run_functions_eagerly": tf.config.functions_run_eagerly(),
             "tf.config.optimizer.set_jit": tf.config.optimizer.get_jit(),
@@ -91,9 +80,6 @@ class TensorFlow(Backend):
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
         """Returns the settings that TensorFlow alone can tell."""
-        import tensorflow as tf
-        from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
-
         runs_eagerly = model.run_eagerly or tf.config.functions_run_eagerly()
         visible = tuple(device.name for device in tf.config.get_visible_devices("GPU"))
         return {
@@ -111,8 +97,6 @@ class TensorFlow(Backend):
 
     def count_replicas(self) -> int:
         """Returns how many replicas the strategy has whose scope is entered."""
-        import tensorflow as tf
-
         return int(tf.distribute.get_strategy().num_replicas_in_sync)
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
@@ -131,12 +115,6 @@ class TensorFlow(Backend):
         num_devices = len(self.list_gpus()) or 1
         return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
 
-    def check_replicas(self, model: Any, placement: Placement) -> ReplicaCheck:
-        """Makes sure that sums over replicas count each of them once; see `replica_check`."""
-        from tfbench.backends.tensorflow import replica_check
-
-        return replica_check.check_replicas(model, placement)
-
     def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
         """Returns the value of a variable, of Keras or of TensorFlow; under a strategy, that of the first replica."""
         of_keras = not callable(variable.value)  # a method of TensorFlow's variables, what Keras's hold in theirs
@@ -144,28 +122,20 @@ class TensorFlow(Backend):
 
     def read_peak(self, name: str) -> int:
         """Returns the most bytes in use on a GPU, "GPU:0"."""
-        import tensorflow as tf
-
         return int(tf.config.experimental.get_memory_info(name)["peak"])
 
     def forget_peak(self, name: str) -> None:
         """Begins anew."""
-        import tensorflow as tf
-
         tf.config.experimental.reset_memory_stats(name)
 
     def explain_exhaustion(self, error: Exception) -> str | None:
         """Returns what an error says of memory that could not be had; None for an error of another kind."""
-        import tensorflow as tf
-
         is_exhausted = isinstance(error, tf.errors.ResourceExhaustedError)
         is_copy = isinstance(error, tf.errors.InternalError) and _COPY_TO_A_FULL_GPU in str(error)
         return str(getattr(error, "message", error)) if is_exhausted or is_copy else None
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns what multiplies matrices on all devices, with the threads of the run."""
-        import tensorflow as tf
-
         num_rows, common, num_columns = sizes
 
         def draw(rows: int, columns: int) -> Any:
@@ -197,8 +167,6 @@ class TensorFlow(Backend):
 
     def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
         """Returns what adds one large array to another, in place, on all devices."""
-        import tensorflow as tf
-
         pairs = []
         for device in devices:
             with tf.device(device):

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tensorflow.python.eager import context
+
 from tfbench.backends.tensorflow.placement import ResolvedDistribution
 from tfbench.errors import MeasurementError
 from tfbench.recipe.devices import HOST
@@ -17,16 +19,12 @@ class DeviceWatch:
 
     def __enter__(self) -> "DeviceWatch":
         # TensorFlow publishes no way to ask where an executed function's nodes were placed.
-        from tensorflow.python.eager import context
-
         context.enable_run_metadata()
         self._is_watching = True
         return self
 
     def stop(self) -> set[tuple[str, str]]:
         """Stops watching, and returns the full TensorFlow device name and the operation of each node."""
-        from tensorflow.python.eager import context
-
         metadata = context.export_run_metadata()
         context.disable_run_metadata()
         self._is_watching = False

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from tfbench.datasets.sources import order
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, map_arrays
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -11,8 +13,6 @@ from tfbench.records.placement import WHOLE, Part
 
 def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tensor) -> Callable[[Any], tuple[Any, ...]]:
     """Returns what takes samples by their numbers; `place` puts the arrays, as tensors, where they are taken from."""
-    import tensorflow as tf
-
     arrays = map_arrays(lambda array: place(on_host(array)), split.arrays)
     pool = split.num_rows
 
@@ -26,8 +26,6 @@ def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tenso
 
 def on_host(array: Any) -> Any:
     """Returns an array as a tensor on the host, where the pipeline runs; without a copy if its memory allows for it."""
-    import tensorflow as tf
-
     shareable = array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous and array.flags.writeable
     if shareable and array.dtype.kind in "uif" and array.size:
         return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
@@ -50,8 +48,6 @@ def crop_at_random(images: Any, spec: DatasetSpec, seed: int, step: Any, part: P
     Returns:
         (batch, *input_shape).
     """
-    import tensorflow as tf
-
     if not (spec.stored_shape or spec.mirrors):
         return images
     height, (rows, columns) = images.shape[1], spec.input_shape[:2]

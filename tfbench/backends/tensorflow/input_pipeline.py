@@ -1,12 +1,14 @@
 """From stored samples to the batches that training and validation are fed with: the same pipeline in every setup."""
 
 import contextlib
-import functools
 import math
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.data.ops import map_op
 
 from tfbench.backends import array_feeding
 from tfbench.backends.tensorflow.gathering import crop_at_random, gather_from
@@ -16,10 +18,6 @@ from tfbench.datasets.sources.splits import Split, SplitName, Splits, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.placement import WHOLE, Part
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
 
 PARALLEL_BATCHES = 2  # batches in the making at a time
 PREFETCHED_BATCHES = 4  # batches waiting to be used
@@ -34,14 +32,9 @@ def count_ahead(splits: Splits, global_batch_size: int) -> int:
     return PREFETCHED_BATCHES + (0 if _is_light(splits.train, splits.spec, global_batch_size) else PARALLEL_BATCHES)
 
 
-def most_ahead() -> tuple[int, int]:
-    """Returns how many batches of any data are ready, and in the making, at most."""
-    return PREFETCHED_BATCHES, PARALLEL_BATCHES
-
-
 def build_training_dataset(
     splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0, part: Part = WHOLE
-) -> "tf.data.Dataset":
+) -> tf.data.Dataset:
     """Builds an endless stream of full batches, shuffled unless the data set says otherwise.
 
     Order, crops and mirrors of a batch depend on the seed and its step alone. Of samples in memory a batch is gathered
@@ -77,13 +70,11 @@ def build_training_dataset(
     return ahead(_map(batches.enumerate(first_step), prepare, is_light=_is_light(split, spec, global_batch_size)))
 
 
-def build_orders(split: Split, spec: DatasetSpec, *, seed: int, first_sample: int) -> "tf.data.Dataset":
+def build_orders(split: Split, spec: DatasetSpec, *, seed: int, first_sample: int) -> tf.data.Dataset:
     """Builds an endless stream of orders, one a pass, of samples in memory: their numbers, int64.
 
     The first one begins after `first_sample` samples of all passes.
     """
-    import tensorflow as tf
-
     first_pass, offset = divmod(first_sample, split.num_samples)
 
     def order_from(number: Any) -> Any:
@@ -100,7 +91,7 @@ def build_validation_dataset(
     split: SplitName = "validation",
     view: int | None = None,
     part: Part = WHOLE,
-) -> "tf.data.Dataset":
+) -> tf.data.Dataset:
     """Builds batches that hold every sample of a split once, in order, the last batch short.
 
     Args:
@@ -113,8 +104,6 @@ def build_validation_dataset(
     Returns:
         Batches as of `build_training_dataset`.
     """
-    import tensorflow as tf
-
     chosen = getattr(splits, split)
     num_full, rest = divmod(chosen.num_samples, batch_size)
     size, size_of_last = part.size_of(batch_size), part.size_of(rest)
@@ -138,25 +127,11 @@ def build_validation_dataset(
         inputs, *others = fetch(batch)
         return finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), *others
 
-    built = ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
-    if part != WHOLE:
-        built.whole = functools.partial(build_validation_dataset, splits, batch_size=batch_size, split=split, view=view)
-    return built
+    return ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
 
 
-def without_targets(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
-    """Returns the inputs of a validation's batches alone; the whole of them, where they are a worker's part.
-
-    For each worker predicts all samples by itself: what it is given is all that it knows of.
-    """
-    whole = dataset.whole() if hasattr(dataset, "whole") else dataset
-    return whole.map(lambda inputs, *others: (inputs,))
-
-
-def compile_draws(batches: "tf.data.Dataset") -> Callable[[int], None]:
+def compile_draws(batches: tf.data.Dataset) -> Callable[[int], None]:
     """Returns what draws a number of batches, on the host, with no Python in between."""
-    import tensorflow as tf
-
     with tf.device("/cpu:0"):
         iterator = iter(batches)
 
@@ -183,8 +158,6 @@ def broken_samples_named(source: str) -> Iterator[None]:
     Raises:
         DatasetError: A sample could not be read.
     """
-    import tensorflow as tf
-
     try:
         yield
     except tf.errors.OpError as error:
@@ -195,7 +168,6 @@ def broken_samples_named(source: str) -> Iterator[None]:
 
 def _order(split: Split, spec: DatasetSpec, seed: int, number: Any) -> Any:
     """Returns the numbers of the samples of a pass, int64, which NumPy draws as it does for every backend."""
-    import tensorflow as tf
 
     def draw(number: Any) -> Any:
         return order.order_of_pass(int(number), spec, num_samples=split.num_samples, seed=seed)
@@ -203,10 +175,8 @@ def _order(split: Split, spec: DatasetSpec, seed: int, number: Any) -> Any:
     return tf.ensure_shape(tf.numpy_function(draw, [number], tf.int64, stateful=False), [split.num_samples])
 
 
-def _decode(split: Split, spec: DatasetSpec, samples: "tf.data.Dataset") -> "tf.data.Dataset":
+def _decode(split: Split, spec: DatasetSpec, samples: tf.data.Dataset) -> tf.data.Dataset:
     """Reads samples one by one, several at a time: stored inputs and targets."""
-    import tensorflow as tf
-
     gather, read = gather_from(split), split.read
 
     def call(row: Any) -> Any:
@@ -231,24 +201,20 @@ def _is_light(split: Split, spec: DatasetSpec, batch_size: int) -> bool:
     return batch_size * size <= LIGHT_BYTES
 
 
-def _map(dataset: "tf.data.Dataset", function: Callable[..., Any], *, is_light: bool) -> "tf.data.Dataset":
+def _map(dataset: tf.data.Dataset, function: Callable[..., Any], *, is_light: bool) -> tf.data.Dataset:
     return _map_inline(dataset, function) if is_light else dataset.map(function, num_parallel_calls=PARALLEL_BATCHES)
 
 
-def _map_inline(dataset: "tf.data.Dataset", function: Callable[..., Any]) -> "tf.data.Dataset":
+def _map_inline(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
     """Maps by a function whose operations run one after another, in the thread that asks for an element.
 
     `Dataset.map` hands each of them to another thread. TensorFlow can do without, and publishes no way to ask for it.
     """
-    from tensorflow.python.data.ops import map_op
-
     return map_op._MapDataset(dataset, function, use_inter_op_parallelism=False)
 
 
-def ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
+def ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
     """Lets a few batches be made ahead of their use."""
-    import tensorflow as tf
-
     options = tf.data.Options()
     # With autotuning on, dropping an iterator waits for the tuning thread's next round, for seconds at times; Keras
     # drops one after each validation. Fixed numbers also keep the pipeline equal in all setups.
@@ -258,6 +224,4 @@ def ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
 
 def finish(images: Any, splits: Splits, crop: Callable[[Any], Any] = lambda images: images) -> Any:
     """Turns stored samples into a model's input, as for every backend."""
-    import tensorflow as tf
-
     return array_feeding.finish(images, splits, crop, lambda images: tf.cast(images, tf.float32))

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 from tfbench.backends.profiling import Trace, TracedOperation
 from tfbench.errors import MeasurementError
 
@@ -38,8 +40,6 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
     Raises:
         MeasurementError: TensorFlow recorded no operation.
     """
-    import tensorflow as tf
-
     with contextlib.ExitStack() as stack:
         target = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="tfbench-trace-"))
         # Python's own calls would be traced by another tracer, which is slow; device events are needed on GPUs alone.
@@ -58,8 +58,6 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
 
 def step_mark(number: int) -> Any:
     """Returns a context in which a step is traced, by which TensorBoard sums up."""
-    import tensorflow as tf
-
     return tf.profiler.experimental.Trace("train", step_num=number, _r=1)
 
 

@@ -1,16 +1,17 @@
 """Devices and strategies: what was asked for, what there is, what was really used. Resolved here and nowhere else."""
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
+
+import tensorflow as tf
 
 from tfbench.backends.one_device import Placed, choose_devices
 from tfbench.backends.tensorflow import several_workers
 from tfbench.errors import DeviceError
 from tfbench.machine.environment import cpu_model
-from tfbench.recipe.devices import Device, parse_devices, require_fitting
+from tfbench.recipe.devices import Device, require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Feed, Placement, WorkerRank
 
@@ -28,20 +29,6 @@ class ResolvedDistribution(Placed):
         return scope
 
 
-def require_possible(config: DistributionConfig, training: TrainingConfig) -> None:
-    """Checks what can be checked before TensorFlow is started, and hides the GPUs from a run on the CPU.
-
-    Raises:
-        DeviceError: The devices cannot be used, or the batch does not divide among them.
-    """
-    devices = parse_devices(config)
-    if devices and devices[0].kind == "cpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-        require_fitting(devices, config, training)
-        if config.strategy == "multi_worker":
-            several_workers.require_fitting(devices, config, training)
-
-
 def resolve(
     config: DistributionConfig, training: TrainingConfig, rank: WorkerRank | None = None
 ) -> ResolvedDistribution:
@@ -52,8 +39,6 @@ def resolve(
     Raises:
         DeviceError: A device is absent, or the batch does not divide among the replicas.
     """
-    import tensorflow as tf
-
     gpus = tuple(Device("gpu", index) for index in range(len(tf.config.list_physical_devices("GPU"))))
     devices = choose_devices(config, training, gpus, takes_all=config.strategy == "mirrored")
     if devices[0].kind == "gpu":  # in TensorFlow's order, which numbers the visible ones so
@@ -94,24 +79,18 @@ def resolve(
 
 def list_gpus() -> tuple[str, ...]:
     """Returns what hardware the GPUs are that this process was let see."""
-    import tensorflow as tf
-
     details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU")]
     return tuple(str(detail.get("device_name", "GPU")) for detail in details)
 
 
 def synchronize() -> None:
     """Waits until every visible device has finished what it was given; about 50 microseconds on a CPU."""
-    import tensorflow as tf
-
     if not several_workers.synchronize():
         tf.test.experimental.sync_devices()
 
 
 def _configure(devices: Sequence[Device]) -> dict[str, str]:
     """Lets TensorFlow see these devices, and the host; returns the names that it will know them by."""
-    import tensorflow as tf
-
     if devices[0].kind == "cpu":
         physical = tf.config.list_physical_devices("CPU")[0]
         num_logical = 1 + max(device.index for device in devices)
@@ -125,8 +104,6 @@ def _configure(devices: Sequence[Device]) -> dict[str, str]:
 
 
 def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, str | None]:
-    import tensorflow as tf
-
     if config.strategy == "default":
         return tf.distribute.get_strategy(), None
     if config.strategy == "one_device":
@@ -161,8 +138,6 @@ def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
         "direct": the step takes batches from the pipeline. "prefetched": they are copied to the device ahead of the
         step. "split": the same for several replicas, each batch being cut into theirs.
     """
-    import tensorflow as tf
-
     if len(names) > 1:
         return "split"  # what TensorFlow does, which has no other way to make a batch of several replicas
     if "CPU" in names[0]:

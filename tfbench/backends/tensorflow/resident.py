@@ -1,7 +1,9 @@
 """Training from samples that lie on the device: one compiled loop of many steps, which gather their batches there."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import tensorflow as tf
 
 from tfbench import backends
 from tfbench.backends.tensorflow import gathering, input_pipeline
@@ -10,9 +12,6 @@ from tfbench.datasets.sources.splits import Splits
 from tfbench.errors import DatasetError, DeviceError, RecipeError
 from tfbench.models.structure.foreign_model import is_own
 from tfbench.recipe.sections import TrainingConfig
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 
 def require_resident(splits: Splits, model: Any) -> None:
@@ -46,7 +45,7 @@ def build_resident_training(
     *,
     steps_per_epoch: int,
     first_step: int,
-) -> "tf.data.Dataset":
+) -> tf.data.Dataset:
     """Copies the training samples to the device, and gives a compiled model a training function that takes them there.
 
     The order of the samples is that of `build_training_dataset`, batch by batch. What the host hands over is the
@@ -67,8 +66,6 @@ def build_resident_training(
     Raises:
         DeviceError: They do not fit on the device.
     """
-    import tensorflow as tf
-
     split = splits.train
 
     def place(tensor: Any) -> Any:
@@ -111,7 +108,6 @@ def _build(model: Any, batch: Any) -> None:
 
 def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, strategy: Any) -> Any:
     """Returns a training function as Keras's are: it takes an iterator, and returns the metrics."""
-    import tensorflow as tf
 
     def do_steps(numbers: Any, count: Any) -> Any:
         def step(done: Any) -> Any:
@@ -128,19 +124,17 @@ def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, st
     return tf.function(lambda iterator: compiled(*iterator.get_next()), autograph=False)
 
 
-def _cut(orders: "tf.data.Dataset", batch: int, most: int, steps_per_epoch: int) -> "tf.data.Dataset":
+def _cut(orders: tf.data.Dataset, batch: int, most: int, steps_per_epoch: int) -> tf.data.Dataset:
     """Cuts the order of each epoch into blocks of `most` steps: numbers int64 (steps, batch), and the steps to do.
 
     The last block of an epoch is filled up with zeros, so that one compiled function suits all.
     """
-    import tensorflow as tf
-
     most = min(most, steps_per_epoch)
     num_blocks = math.ceil(steps_per_epoch / most)
     missing = num_blocks * most - steps_per_epoch
     counts = tf.constant([most] * (num_blocks - 1) + [most - missing])
 
-    def cut(numbers: Any) -> "tf.data.Dataset":
+    def cut(numbers: Any) -> tf.data.Dataset:
         blocks = tf.reshape(tf.pad(numbers, [[0, missing * batch]]), [num_blocks, most, batch])
         return tf.data.Dataset.from_tensor_slices((blocks, counts))
 

@@ -12,6 +12,9 @@ import signal
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+from keras.src.backend.tensorflow import trainer
+
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.recipe.devices import Device
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
@@ -65,8 +68,6 @@ def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
     Raises:
         DeviceError: Its own address cannot be listened on.
     """
-    import tensorflow as tf
-
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": rank.addresses}),
         task_type="worker",
@@ -99,9 +100,6 @@ def fit_over_workers(model: Any) -> None:
     the steps of an execution is in a condition that no sum over workers can be in. So what a step returns are the
     figures of this worker, and the loop is one of our own. A prediction is this worker's, of what it is given.
     """
-    import tensorflow as tf
-    from keras.src.backend.tensorflow import trainer
-
     if not hasattr(trainer, "reduce_per_replica"):
         raise MeasurementError("this version of Keras cannot train over several workers on TensorFlow. Use Keras 3.15.")
     trainer.reduce_per_replica = lambda values, strategy, reduction: values
@@ -134,8 +132,6 @@ def synchronize() -> bool:
 
     TensorFlow's own function would ask for the others' devices, too, and is rejected.
     """
-    import tensorflow as tf
-
     for strategy in _joined:
         with tf.device(strategy.extended.worker_devices[0]):
             tf.raw_ops.SyncDevice()
@@ -144,8 +140,6 @@ def synchronize() -> bool:
 
 def gather_figures(figures: Sequence[float]) -> list[list[float]]:
     """Returns the figures of every worker, in their order."""
-    import tensorflow as tf
-
     for strategy in _joined:
 
         def gather(own: Any) -> Any:
@@ -158,8 +152,6 @@ def gather_figures(figures: Sequence[float]) -> list[list[float]]:
 
 def leave() -> None:
     """Waits until all workers are done: one that ends stops what the others still do together."""
-    import tensorflow as tf
-
     for strategy in _joined:
         with contextlib.suppress(tf.errors.OpError), strategy.scope():  # raised if another leaves before it answers
             strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(0.0), axis=None)
@@ -169,8 +161,6 @@ def explain_loss(error: Exception) -> str:
     """Returns what TensorFlow says of a worker that ended, or answers no more; "" for an error of another kind."""
     if not _joined:
         return ""
-    import tensorflow as tf
-
     reason = re.search(rf"{_ABORTED}(.+)", str(error))
     if not isinstance(error, tf.errors.OpError) or not (reason or isinstance(error, tf.errors.UnavailableError)):
         return ""

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from tfbench.backends import profiling
 from tfbench.backends.profiling import Call
+from tfbench.backends.tensorflow.profiled_step import ProfiledStep
 
 
 class ProfiledBatches(profiling.ProfiledBatches):
@@ -16,8 +19,6 @@ class ProfiledBatches(profiling.ProfiledBatches):
     """
 
     def __init__(self, dataset: Any, placed: Any) -> None:
-        import tensorflow as tf
-
         def put(tensor: Any) -> Any:
             with tf.device(placed.device_names[0]):
                 return tf.identity(tensor)
@@ -28,8 +29,6 @@ class ProfiledBatches(profiling.ProfiledBatches):
 
     def iterator(self, *, num_ahead: int = 0) -> Any:
         """Returns an iterator of batches on the host, without any work."""
-        import tensorflow as tf
-
         dataset = tf.data.Dataset.from_tensors(self.on_host[0])
         for batch in self.on_host[1:]:
             dataset = dataset.concatenate(tf.data.Dataset.from_tensors(batch))
@@ -43,10 +42,8 @@ class StepCalls(profiling.StepCalls):
     """A step of TensorFlow's; waited for by reading its result."""
 
     def __init__(self, model: Any, batches: ProfiledBatches, placed: Any) -> None:
-        from tfbench.backends.tensorflow.profiled_step import ProfiledStep
-
         model.optimizer.build(model.trainable_variables)
-        super().__init__(model, batches)
+        super().__init__(model, batches, placed)
         self._profiled = ProfiledStep(model, self.calls, placed.strategy)
 
     def build(self, upto: str) -> Callable[..., Any]:

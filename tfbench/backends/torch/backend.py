@@ -4,6 +4,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import keras
+import torch
+from keras.src.backend.torch.trainer import TorchEpochIterator  # what `fit` takes; Keras does not publish it
+
 from tfbench.backends.backend import Backend
 from tfbench.backends.one_device import Placed, require_on
 from tfbench.backends.peak import Run, Sizes
@@ -23,28 +27,23 @@ class PyTorch(Backend):
     trace = staticmethod(op_trace.trace)
     step_mark = staticmethod(op_trace.step_mark)
     part_of = staticmethod(op_trace.part_of)
+    build_step = StepCalls
 
     def list_gpus(self) -> tuple[str, ...]:
         """Returns what hardware the GPUs are that PyTorch can use.
 
         As Keras asks it: `device_count` knows those, too, that this build, or the driver, cannot start.
         """
-        import torch
-
         if not torch.cuda.is_available():
             return ()
         return tuple(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
 
     def describe_versions(self) -> dict[str, Any]:
         """Returns its versions."""
-        import torch
-
         return {"torch": str(torch.__version__), "torch_cuda": torch.version.cuda}
 
     def set_process_wide(self, training: TrainingConfig) -> None:
         """Sets what PyTorch only takes before its first operation."""
-        import torch
-
         if training.intra_op_threads:
             torch.set_num_threads(training.intra_op_threads)
         if training.inter_op_threads:
@@ -58,8 +57,6 @@ class PyTorch(Backend):
 
     def process_wide_settings(self) -> dict[str, object]:
         """Returns settings that a user's own code must leave as they are."""
-        import torch
-
         return {
             "torch.use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
             "torch.backends.cudnn.benchmark": torch.backends.cudnn.benchmark,
@@ -72,8 +69,6 @@ class PyTorch(Backend):
 
     def read_own_settings(self, model: Any, training: TrainingConfig) -> dict[str, Any]:
         """Returns the settings that PyTorch alone can tell."""
-        import torch
-
         return {
             "compiler": "inductor" if model.jit_compile else "eager",
             "tensor_float_32": torch.get_float32_matmul_precision() == "high" and torch.backends.cudnn.allow_tf32,
@@ -106,34 +101,24 @@ class PyTorch(Backend):
 
     def synchronize(self) -> None:
         """Waits until the GPU has done what it was given; on a processor PyTorch returns when it is done."""
-        import torch
-
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
 
     def read_peak(self, name: str) -> int:
         """Returns the most bytes in use on a GPU."""
-        import torch
-
         return int(torch.cuda.max_memory_allocated(name.replace("gpu", "cuda")))
 
     def forget_peak(self, name: str) -> None:
         """Begins anew."""
-        import torch
-
         torch.cuda.reset_peak_memory_stats(name.replace("gpu", "cuda"))
 
     def explain_exhaustion(self, error: Exception) -> str | None:
         """Returns what an error says of memory that could not be had; None for an error of another kind."""
-        import torch
-
         says_so = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
         return str(error) if says_so or isinstance(error, torch.OutOfMemoryError) else None
 
     def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
         """Returns what multiplies matrices on the device."""
-        import torch
-
         num_rows, common, num_columns = sizes
         device = devices[0].replace("gpu", "cuda")
 
@@ -154,8 +139,6 @@ class PyTorch(Backend):
 
     def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
         """Returns what adds one large array to another, in place."""
-        import torch
-
         device = devices[0].replace("gpu", "cuda")
         total, summand = torch.ones(size, device=device), torch.ones(size, device=device)
 
@@ -168,18 +151,11 @@ class PyTorch(Backend):
 
     def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
         """Takes some batches of a recipe's endless stream."""
-        import keras
-        from keras.src.backend.torch.trainer import TorchEpochIterator  # what `fit` takes; Keras does not publish it
-
         return ProfiledBatches(
             dataset,
             put=keras.ops.convert_to_tensor,
             iterate=lambda stream: iter(TorchEpochIterator(stream)._get_iterator()),
         )
-
-    def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
-        """Takes the step of a compiled model apart."""
-        return StepCalls(model, batches, self.synchronize)
 
 
 BACKEND = PyTorch()

@@ -3,25 +3,27 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from tfbench import backends
 from tfbench.backends import profiling
-from tfbench.backends.profiling import Call, ProfiledBatches
+from tfbench.backends.one_device import Placed
+from tfbench.backends.profiling import ProfiledBatches
 from tfbench.backends.torch.op_trace import name_layers
 
 
 class StepCalls(profiling.StepCalls):
     """A step of PyTorch's; the GPU is waited for, while on a processor PyTorch returns when it is done."""
 
-    def __init__(self, model: Any, batches: ProfiledBatches, synchronize: Call) -> None:
+    def __init__(self, model: Any, batches: ProfiledBatches, placed: Placed) -> None:
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
-        super().__init__(model, batches)
-        self._synchronize = synchronize
+        super().__init__(model, batches, placed)
         model.train()  # for layers that are modules of PyTorch's own
         if not model.jit_compile:
             name_layers(model, self.calls)
 
     def build(self, upto: str) -> Callable[..., Any]:
         """Returns the step up to a phase."""
-        import torch
 
         def work(x: Any, y: Any) -> Any:
             return _run(self.model, upto, x, y)
@@ -34,20 +36,16 @@ class StepCalls(profiling.StepCalls):
 
     def wait(self, result: Any) -> None:
         """Waits for the device."""
-        self._synchronize()
+        backends.current().synchronize()
 
     def restore(self) -> None:
         """Gives all variables, and the generator that dropout draws from, the state of the beginning."""
-        import torch
-
         torch.manual_seed(torch.initial_seed())
         super().restore()
 
 
 def _run(model: Any, upto: str, x: Any, y: Any) -> Any:
     """Does what Keras's own step does, without its metrics, up to a phase; returns the loss and the gradients."""
-    import torch
-
     if upto == "dispatch":
         return torch.zeros(()) if model.jit_compile else None  # a program has to have something in it
     prediction = model(x, training=True) if model._call_has_training_arg else model(x)
