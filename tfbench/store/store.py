@@ -12,6 +12,7 @@ from typing import Any
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.json_lines import parse
 from tfbench.records.run import TrackedRun
+from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG
 from tfbench.records.whole_files import open_at_once, read_at_once, write_whole
 from tfbench.schema import build, read_json, schema
 from tfbench.store.liveness import locked
@@ -47,6 +48,7 @@ class RunHead:
     name: str
     created: float  # seconds since 1970, UTC
     group: str = ""  # of runs that it was made with, as repeats of each other
+    sweep: str = ""  # that it is of
     profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
 
 
@@ -259,11 +261,13 @@ class Store:
         try:
             with open(self.journal_path(run_id), "rb", opener=open_at_once) as file:
                 request: dict[str, Any] = parse(file.readline())["request"]
+            tags = request.get("tags", {})
             return RunHead(
                 run_id=run_id,
                 name=str(request["name"]),
                 created=float(request["created"]),
-                group=str(request.get("tags", {}).get("tfbench.group", "")),
+                group=str(tags.get(GROUP_TAG, "")),
+                sweep=str(tags.get(SWEEP_TAG, "")),
                 profile=str((request.get("profile") or {}).get("kind", "")),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TrackingError):

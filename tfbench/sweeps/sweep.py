@@ -197,9 +197,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 end(PlannedRunResult(number=planned.number, outcome="SKIPPED", reason=earlier))
                 continue
             observer.begin(planned, len(planned_runs) - len(left), seconds * len(left))
-            request = planned_request(log.plan, planned)
-            log.begin(request.run_id)
-            return request, ""
+            return planned_request(log.plan, planned), ""
 
     def tell(run: SeriesRun) -> None:
         result = PlannedRunResult(number=planned.number, outcome="REJECTED", reason=run.rejection, seconds=run.seconds)
