@@ -83,8 +83,8 @@ def sweep_command(
         --setup "default cpu:0 backend=jax" --setup "default cpu:0 backend=torch"
     tfbench sweep mnist_mlp --vary 'model.hidden_units=[[100],[1000,1000]]' \\
         --vary training.global_batch_size=32,512
-    tfbench sweep mnist_mlp --vary threads=1,2 --setup "default cpu:0" \\
-        --repeats 5 --time-budget 10m
+    tfbench sweep mnist_mlp --vary training.intra_op_threads=1,2 \\
+        --setup "default cpu:0" --repeats 5 --time-budget 10m
     tfbench sweep mnist_mlp --vary training.global_batch_size=32..4096 --refine 6
     tfbench sweep mnist_mlp --aa
     tfbench sweep --resume @last
