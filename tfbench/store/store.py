@@ -15,7 +15,6 @@ from tfbench.records.run import TrackedRun
 from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG
 from tfbench.records.whole_files import open_at_once, read_at_once, write_whole
 from tfbench.schema import build, read_json, schema
-from tfbench.store.liveness import locked
 from tfbench.wording import command_line, without_secrets
 
 DEFAULT_EXPERIMENT = "tfbench"
@@ -177,7 +176,7 @@ class Store:
         if token == "@last":  # noqa: S105 - no password
             return heads[0].run_id
         exact = [head for head in heads if token == head.run_id]
-        found = exact or [head for head in heads if _is_meant(head, token)]
+        found = exact or [head for head in heads if head.name == token or (token and head.run_id.startswith(token))]
         if len(found) == 1:
             return found[0].run_id
         if found:
@@ -235,14 +234,6 @@ class Store:
         """Says whether a path is in the store's folder, and not behind a link that leads out of it."""
         return path.parent.resolve().is_relative_to(self.root.resolve())
 
-    def lock(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Holds one of the store's locks; another process waits for it, and a killed one gives it back.
-
-        Raises:
-            OSError: The store cannot be written to.
-        """
-        return locked(self.root / f".{name}.lock")
-
     def _leftovers(self) -> list[Path]:
         return [path for path in self.journals.glob("*") if path.name.endswith(_PASSING)]
 
@@ -281,10 +272,6 @@ class Store:
 
 def _run_of(path: Path) -> str:
     return path.name.partition(".")[0]
-
-
-def _is_meant(head: RunHead, token: str) -> bool:
-    return head.name == token or (bool(token) and head.run_id.startswith(token))
 
 
 def _list(heads: list[RunHead]) -> str:

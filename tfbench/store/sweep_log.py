@@ -1,7 +1,6 @@
 """The record of a sweep in the store: its plan, and what came of each run, in one file; and what a user names."""
 
 import contextlib
-import fcntl
 import json
 import shutil
 from collections.abc import Iterable, Iterator
@@ -10,8 +9,9 @@ from typing import Any, Literal
 
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, read_plan
-from tfbench.records.whole_files import open_at_once, read_at_once, replacing
+from tfbench.records.whole_files import read_at_once, replacing
 from tfbench.schema import build, read_json, schema, to_plain
+from tfbench.store.liveness import locked
 from tfbench.store.store import Store, TrackingState
 from tfbench.wording import command_line, store_of
 
@@ -222,14 +222,11 @@ def _locked(path: Path) -> Iterator[None]:
     """Keeps other processes from going on with a sweep."""
     with contextlib.ExitStack() as stack:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(path.with_suffix(".lock"), "ab", opener=open_at_once))
-        except OSError as error:
-            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            stack.enter_context(locked(path.with_suffix(".lock"), waits=False))
+        except BlockingIOError as error:
             raise TrackingError(
                 f"sweep {path.stem}: another process is at it. Wait for its end, or stop it."
             ) from error
+        except OSError as error:
+            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         yield
