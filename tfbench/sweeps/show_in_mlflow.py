@@ -37,16 +37,6 @@ def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> Tra
     return tracker.show_sweep(plan, figures)
 
 
-def try_to_show(plan: SweepPlan, comparison: Comparison, tracker: Tracker | None) -> str:
-    """Writes the view of a sweep that is over, if it is tracked; returns why it could not be written, "" if it was."""
-    try:
-        if tracker:
-            show_sweep(plan, comparison, tracker)
-    except TrackingError as error:
-        return str(error)
-    return ""
-
-
 def find_shown_sweep(
     store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], make_tracker: MakeTracker
 ) -> ShownSweep:
