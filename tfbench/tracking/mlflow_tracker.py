@@ -279,9 +279,9 @@ class MlflowTracker:
 def main() -> None:
     """Imports MLflow, and answers what is asked until the other end of the socket is closed."""
     with contextlib.suppress(EOFError, OSError), Connection(int(sys.argv[1])) as connection:
-        uri, experiment, root, patience_seconds = connection.recv()
+        uri, experiment, root = connection.recv()
         with contextlib.suppress(ImportError):  # which is said once MLflow is asked
-            set_up_mlflow(patience_seconds)
+            set_up_mlflow()
 
         @contextlib.contextmanager
         def bounded(more: float) -> Iterator[None]:
@@ -291,7 +291,7 @@ def main() -> None:
                 connection.send((False, silent_server(uri, describe_recovery(uri, Store(root)))))
                 os._exit(1)
 
-            timer = threading.Timer(_MARGIN * find_patience(patience_seconds) + more, give_up)
+            timer = threading.Timer(_MARGIN * find_patience() + more, give_up)
             timer.start()
             try:
                 yield

@@ -63,7 +63,6 @@ class Tracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where the journals are, and where it is noted which MLflow run stands for which run.
-        patience_seconds: As of `mlflow_calls.find_patience`.
         tell: Called with what is waited for, once.
 
     Raises:
@@ -75,18 +74,15 @@ class Tracker:
         tracking_uri: str,
         experiment: str,
         store: Store,
-        *,
-        patience_seconds: float | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         require_address(tracking_uri)
-        self._place = (tracking_uri, experiment, store.root, patience_seconds)
+        self._place = (tracking_uri, experiment, store.root)
         self._recover = describe_recovery(tracking_uri, store)
         self._tell, self._word = None, ""
         if is_server(tracking_uri):
-            patience = find_patience(patience_seconds)
             self._tell = tell
-            self._word = f"waiting for MLflow at {without_secrets(tracking_uri)} (gives up after {patience:g} s)"
+            self._word = f"waiting for MLflow at {without_secrets(tracking_uri)} (gives up after {find_patience():g} s)"
         self._child: _Child | None = None
         self._silence: tuple[float, SilentServerError] | None = None  # until when the server is not asked, and why
         self._waited = 0.0  # seconds, for the answer that comes next

@@ -84,7 +84,7 @@ def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> 
 def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Tracker:
     """What the command takes for MLflow; it has all runs."""
     tracker = Tracker(*store.run_ids())
-    monkeypatch.setattr(ui, "make_tracker", tracker.at)
+    monkeypatch.setattr(ui, "tracker_maker", lambda *_: tracker.at)
     return tracker
 
 

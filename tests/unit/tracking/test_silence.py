@@ -55,7 +55,7 @@ def test_a_server_that_is_silent_is_waited_for_with_a_word_and_not_again_at_once
 ) -> None:
     children, told = SilentChildren(monkeypatch), list[str]()
     children.answer = (False, SilentServerError("did not answer"))
-    tracker = Tracker(URI, "tfbench", store, patience_seconds=20.0, tell=told.append)
+    tracker = Tracker(URI, "tfbench", store, told.append)
     for number in (1, 2):
         for _ in range(3):
             with pytest.raises(SilentServerError):
