@@ -14,7 +14,7 @@ from tfbench.report.comparison.plots import lay_out
 from tfbench.report.run.sections import bring_it_there
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.tracking.tracker import Curve, MakeTracker, SweepFigures, TrackedSweep, Tracker
+from tfbench.tracking.tracker import Curve, MakeTracker, TrackedSweep, Tracker
 
 Point = tuple[float, Entry]
 
@@ -33,8 +33,7 @@ def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> Tra
     Raises:
         TrackingError: The tracking server cannot take it.
     """
-    figures = SweepFigures(curves=find_curves(plan, comparison), verdict=find_verdict(comparison))
-    return tracker.show_sweep(plan, figures)
+    return tracker.show_sweep(plan, find_curves(plan, comparison), find_verdict(comparison))
 
 
 def find_shown_sweep(

@@ -6,7 +6,7 @@ import multiprocessing
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -46,14 +46,6 @@ class Curve:
     points: Mapping[int, Mapping[str, float]]  # `metrics.CURVE_METRICS` by its values, ascending
     run_ids: tuple[str, ...]  # tfbench's own, of the runs that it sums up
     inconclusive: tuple[int, ...] = ()  # points whose ratio is not shown
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class SweepFigures:
-    """What is known of a sweep once its runs are made."""
-
-    curves: tuple[Curve, ...]
-    verdict: tuple[str, ...]
 
 
 class Tracker:
@@ -100,13 +92,13 @@ class Tracker:
         tracked: TrackedRun = self._ask("project", run_id)
         return tracked
 
-    def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
+    def show_sweep(self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]) -> TrackedSweep:
         """Writes what shows a sweep by itself, and what its runs say together; a second call changes nothing."""
         while self._child and self._child.pending and self._child.connection.poll(0.0):
             self._take_in(0.0)
         if self._child and self._child.pending:  # by a run that was stopped, which did not wait for the answer
             raise TrackingError("MLflow has not answered yet.")
-        shown: TrackedSweep = self._ask("show_sweep", plan, figures)
+        shown: TrackedSweep = self._ask("show_sweep", plan, curves, verdict)
         return shown
 
     def begin(self, method: str, *arguments: Any) -> "Future[Any]":
