@@ -18,7 +18,7 @@ from tfbench.cli import cli
 from tfbench.errors import ExitCode
 from tfbench.recipe.json_schema import recipe_schema
 from tfbench.recipe.toml_text import format_inline
-from tfbench.recipe.value_types import THREADS, VARIABLE_SECTIONS
+from tfbench.recipe.value_types import VARIABLE_SECTIONS
 
 ROOT = Path(__file__).parents[1]
 _NOTICE = "<!-- Written by docs/reference.py: edit what it reads, and run it again. -->"
@@ -107,9 +107,10 @@ def _recipe(schema: Mapping[str, Any]) -> Iterator[str]:
             yield from ("", f"The other keys are those of the {kind}: [{page}]({page}.md).")
         elif section == "sweep":
             yield from ("", "## `[sweep]`", "", table["description"], "")
-            meanings = {THREADS: "Both thread settings of [training]."}
-            for name in VARIABLE_SECTIONS:
-                meanings[f"{name}.KEY"] = f'Any key of [{name}], in quotes: `"{name}.KEY" = [32, 512]`.'
+            meanings = {
+                f"{name}.KEY": f'Any key of [{name}], in quotes: `"{name}.KEY" = [32, 512]`.'
+                for name in VARIABLE_SECTIONS
+            }
             rows = [
                 _row(key, {"type": "array", "description": meaning}, is_required=False)
                 for key, meaning in meanings.items()

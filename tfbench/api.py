@@ -31,7 +31,7 @@ from tfbench.records.run import RunRequest
 from tfbench.records.settings import MachineSettings
 from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits, list_rows, read_predecessor, read_stored
-from tfbench.runs.run_maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
+from tfbench.runs.run_maker import open_maker
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import find_named, read_sweep
 from tfbench.sweeps.arguments import make_variation, parse_setup
@@ -294,20 +294,3 @@ def find_earlier_place(store: Store, request: RunRequest) -> TrackingState | Non
 def _data_dir(given: Folder | None) -> Path | None:
     found = given or os.environ.get("TFBENCH_DATA_DIR")
     return Path(found) if found else None
-
-
-def open_maker(
-    store: Store,
-    track: bool,
-    named: str | None,
-    experiment: str | None,
-    before: TrackingState | None = None,
-    **options: Any,
-) -> RunMaker:
-    """Returns what makes runs, kept in a store and tracked where it was told.
-
-    What is to go on, a run or a sweep, was tracked `before`; that holds unless another place is `named`.
-    """
-    uri = named or os.environ.get(TRACKING_VARIABLE)
-    state = choose_place(store, tracking_uri=uri, experiment=experiment, before=before)
-    return RunMaker(store, state, open_tracker(state, store, named, **options) if track else None)

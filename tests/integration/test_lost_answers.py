@@ -23,7 +23,7 @@ from tfbench.records.sweep import SWEEP_TAG
 from tfbench.store.store import Store
 from tfbench.tracking import fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.tracking.tracker import Curve, SweepFigures
+from tfbench.tracking.tracker import Curve
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -169,7 +169,7 @@ def test_a_curve_whose_answer_is_lost_is_there_once(server: MlflowServer, proxy:
     track(proxy, store, "swept", result)
     tracker = MlflowTracker(proxy.uri, "swept", store)
     proxy.lost["runs/create"] = 1
-    tracker.show_sweep(plan, SweepFigures(curves=(CURVE,), verdict=()))
+    tracker.show_sweep(plan, (CURVE,), ())
     found = [(run.info.run_name, run.info.status) for run in runs_of(server, "swept")]
     assert sorted(found) == sorted([(CURVE.name, "FINISHED"), (fields.run_name(result), "FINISHED")])
 

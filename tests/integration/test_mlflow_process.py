@@ -69,7 +69,7 @@ def test_what_goes_wrong_there_is_said_here_and_it_goes_on_and_is_started_again_
     with pytest.raises(TrackingError, match=r"none\.jsonl: cannot be read"):
         tracker.project("none")
     with pytest.raises(RuntimeError, match=r"(?s)In MLflow's process:\nTraceback.*in show_sweep"):
-        tracker.show_sweep(None, None)  # type: ignore[arg-type]  # wrong on purpose
+        tracker.show_sweep(None, None, None)  # type: ignore[arg-type]  # wrong on purpose
     child = process_of(tracker)
     tracker.prepare()
     assert process_of(tracker) == child
@@ -81,9 +81,10 @@ def test_what_goes_wrong_there_is_said_here_and_it_goes_on_and_is_started_again_
 
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_what_is_in_a_call_is_an_error_once_it_is_killed_and_ends_with_who_asked(
-    silent: socket.socket, is_killed: bool
+    silent: socket.socket, is_killed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tracker = Tracker(uri_of(silent), "tfbench", Store(Path("x")), patience_seconds=3600.0)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1800")
+    tracker = Tracker(uri_of(silent), "tfbench", Store(Path("x")))
     answer = tracker.begin("prepare")
     connection, _ = silent.accept()
     child = process_of(tracker)
@@ -98,7 +99,9 @@ def test_what_is_in_a_call_is_an_error_once_it_is_killed_and_ends_with_who_asked
     connection.close()
 
 
-def test_a_server_that_says_a_little_now_and_then_is_given_up_after_the_whole_time(store: Store) -> None:
+def test_a_server_that_says_a_little_now_and_then_is_given_up_after_the_whole_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each byte of a header comes within MLflow's own patience, which holds for each of them."""
 
     class Dripping(http.server.BaseHTTPRequestHandler):
@@ -111,13 +114,14 @@ def test_a_server_that_says_a_little_now_and_then_is_given_up_after_the_whole_ti
         def log_message(self, *arguments: object) -> None:
             """Says nothing."""
 
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     over = threading.Event()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             uri = f"http://127.0.0.1:{server.server_port}"
             with pytest.raises(SilentServerError, match=f"MLflow at {uri}: did not answer within 2 s"):
-                Tracker(uri, "tfbench", store, patience_seconds=2.0).prepare()
+                Tracker(uri, "tfbench", store).prepare()
         finally:
             over.set()
             server.shutdown()

@@ -21,13 +21,11 @@ from tfbench.store.store import Store
 from tfbench.tracking import database, fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW, sweep_view
-from tfbench.tracking.tracker import Curve, SweepFigures, TrackedSweep
+from tfbench.tracking.tracker import Curve, TrackedSweep
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
-
-NO_FIGURES = SweepFigures(curves=(), verdict=())
 
 
 @pytest.fixture
@@ -201,7 +199,7 @@ def test_an_experiment_that_is_there_and_cannot_be_found_is_not_looked_for_for_e
         new_tracker(store).update(build_sized_result(1), None)
 
 
-def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> SweepFigures:
+def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
     """Builds what a sweep of two batch sizes under two setups says."""
     curves = tuple(
         Curve(
@@ -215,7 +213,7 @@ def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> SweepFigures:
         )
         for place, setup in enumerate(TWO_SETUPS)
     )
-    return SweepFigures(curves=curves, verdict=("Use this.", "Not that."))
+    return curves, ("Use this.", "Not that.")
 
 
 def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
@@ -229,10 +227,10 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
     figures = figures_of(run_ids)
     (chosen,) = [run for run in runs_of(store) if run.data.tags.get("tfbench.run_id") == run_ids[3]]
     client_of(store).set_tag(chosen.info.run_id, "mlflow.runColor", "#123456")
-    shown = tracker.show_sweep(plan, figures)
+    shown = tracker.show_sweep(plan, *figures)
     (experiment,) = [one for one in client_of(store).search_experiments() if one.name == "mine"]
     assert shown == TrackedSweep(experiment_id=experiment.experiment_id, run_ids=frozenset(run_ids))
-    key, value = sweep_view(plan, figures.curves).tag
+    key, value = sweep_view(plan, figures[0]).tag
     assert experiment.tags[key] == value
     tracked = {run.data.tags.get("tfbench.run_id", ""): run for run in runs_of(store)}
     by_time = sorted(runs_of(store), key=lambda run: run.info.start_time)
@@ -250,7 +248,7 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
         assert [tags["mlflow.parentRunId"] for tags in members] == [run.info.run_id] * 2
         assert [tags["mlflow.runColor"] for tags in members] == [color, "#123456" if place else color]
     before = count_rows(store)
-    new_tracker(store, "mine").show_sweep(plan, figures)
+    new_tracker(store, "mine").show_sweep(plan, *figures)
     finish(store, results[0])
     assert count_rows(store) == before
 
@@ -261,8 +259,8 @@ def test_a_ratios_line_ends_before_an_inconclusive_point(store: Store) -> None:
     finish(store, result, tracker := new_tracker(store))
     known = {"samples_per_second": 1.0, "speedup": 2.0, "speedup_low": 1.9, "speedup_high": 2.1}
     points = {32: known, 64: {"samples_per_second": 1.0}, 96: known, 128: {"samples_per_second": 1.0}}
-    curve = dataclasses.replace(figures_of([result.request.run_id]).curves[0], points=points, inconclusive=(64, 128))
-    tracker.show_sweep(plan, SweepFigures(curves=(curve,), verdict=()))
+    curve = dataclasses.replace(figures_of([result.request.run_id])[0][0], points=points, inconclusive=(64, 128))
+    tracker.show_sweep(plan, (curve,), ())
     (run,) = [run for run in runs_of(store) if run.data.tags.get("tfbench.curve")]
     history = client_of(store).get_metric_history(run.info.run_id, "by_batch_size/speedup")
     assert [(point.step, str(point.value)) for point in history] == [(32, "2.0"), (64, "nan"), (96, "2.0")]
@@ -274,11 +272,11 @@ def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: 
     for result in results:
         finish(store, result)
     run_ids = [result.request.run_id for result in results]
-    new_tracker(store).show_sweep(plan, figures_of(run_ids))
+    new_tracker(store).show_sweep(plan, *figures_of(run_ids))
     half = next(run for run in runs_of(store) if run.data.tags.get("tfbench.curve"))
     client_of(store).set_tag(half.info.run_id, "tfbench.curve", "")
-    new_tracker(store).show_sweep(plan, figures_of(run_ids))
-    new_tracker(store).show_sweep(plan, figures_of(run_ids, speed=200.0))
+    new_tracker(store).show_sweep(plan, *figures_of(run_ids))
+    new_tracker(store).show_sweep(plan, *figures_of(run_ids, speed=200.0))
     drawn = [run for run in runs_of(store) if "tfbench.curve" in run.data.tags]
     assert len(drawn) == 2 and half.info.run_id not in {run.info.run_id for run in drawn}
     assert {run.data.metrics["by_batch_size/samples_per_second"] for run in drawn} == {200.0 * 128}
@@ -288,12 +286,12 @@ def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: 
 
 def test_a_sweep_that_is_not_there_is_not_shown_and_leaves_nothing(new_store: Store) -> None:
     nothing = TrackedSweep(experiment_id="", run_ids=frozenset())
-    assert new_tracker(new_store).show_sweep(build_plan(), NO_FIGURES) == nothing
+    assert new_tracker(new_store).show_sweep(build_plan(), (), ()) == nothing
     assert not new_store.root.exists()
     make_database(new_store)
-    assert new_tracker(new_store).show_sweep(build_plan(), NO_FIGURES) == nothing
+    assert new_tracker(new_store).show_sweep(build_plan(), (), ()) == nothing
     tracked = finish(new_store, build_sized_result(0))
-    assert new_tracker(new_store).show_sweep(build_plan(), NO_FIGURES).run_ids == frozenset()
+    assert new_tracker(new_store).show_sweep(build_plan(), (), ()).run_ids == frozenset()
     tags = client_of(new_store).get_experiment(tracked.experiment_id).tags
     assert set(tags) == {OVERVIEW.tag[0]}
 
@@ -304,7 +302,7 @@ def test_a_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> Non
         new_tracker(store).prepare()
     assert store.database.read_bytes() == b"no database"
     with pytest.raises(TrackingError, match=r"lost; `tfbench ui --sweep abc --store \S*/mlruns` tries again"):
-        new_tracker(store).show_sweep(build_plan(), NO_FIGURES)
+        new_tracker(store).show_sweep(build_plan(), (), ())
 
 
 def test_the_name_of_a_run_of_a_sweep_begins_with_what_tells_it_from_others(store: Store) -> None:

@@ -1,5 +1,6 @@
 """Runs whose speeds are planted, for sweeps."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 
 from builders import build_placement, build_result, build_settings
 from tfbench.analysis.comparison.brief import make_brief
+from tfbench.records.journal import Journal, request_fields
 from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary, TrackedRun
 from tfbench.runs import session
 from tfbench.runs.run import Run, RunLimits
@@ -55,7 +57,7 @@ class PlantedRuns:
         if fate == "SIGNAL":
             os.kill(os.getpid(), signal.SIGINT)
         status = {"FAILED": "FAILED", "STOPPED": "KILLED"}.get(str(fate), "FINISHED")
-        reason = "out of memory" if status == "FAILED" else ""
+        reason = {"FAILED": "out of memory", "KILLED": "interrupted by SIGINT"}.get(status, "")
         placement = build_placement(
             strategy=strategy,
             devices=recipe.distribution.devices or ("cpu:0",),
@@ -86,7 +88,8 @@ def plant_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlantedRuns]:
         runs = PlantedRuns(fates)
 
         def execute(request: RunRequest, state: Any, store: Any, tracker: Any, console: Any, *rest: Any) -> Run:
-            store.journals.mkdir(parents=True, exist_ok=True)
+            with contextlib.closing(Journal(store.create_journal(request.run_id))) as journal:
+                journal.append("request", **request_fields(request))
             store.write_state(request.run_id, state)
             runs.places.append((state.tracking_uri, state.experiment))
             runs.num_tracked += tracker is not None
@@ -96,7 +99,7 @@ def plant_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlantedRuns]:
             return outcome
 
         monkeypatch.setattr(session, "execute_run", execute)
-        monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
+        monkeypatch.setattr(briefs, "_read_brief", lambda path: kept.get(path.stem))
         monkeypatch.setattr(show_in_mlflow, "show_sweep", lambda *rest: None)  # in MLflow
         monkeypatch.setattr(plan, "count_gpus", lambda backend: 0)
         return runs

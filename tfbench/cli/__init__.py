@@ -18,7 +18,6 @@ import click
 
 from tfbench import __version__
 from tfbench.cli._output import CleanStream, clean_streams
-from tfbench.cli._settings import read_settings
 from tfbench.errors import ExitCode, Notice, TfbenchError
 from tfbench.wording import shorten, shorten_lines
 
@@ -75,7 +74,7 @@ def main() -> None:
     try:
         _prepare_process()
         with _notices_shown():
-            exit_code = cli.main(prog_name="tfbench", standalone_mode=False, default_map=_read_defaults())
+            exit_code = cli.main(prog_name="tfbench", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
         exit_code = _explain("Interrupted", "Interrupted.", "Interrupted.", ExitCode.INTERRUPTED)
     except SystemExit as end:  # of Click: 0 of a shell's completion, 1 once nobody reads stdout any more
@@ -129,21 +128,6 @@ def _prepare_process() -> None:
             raise TfbenchError(f"{shorten(ascii(text))}: must be UTF-8 text.")
     if not os.path.isabs(os.path.expanduser("~")):  # noqa: PTH111, PTH117 - as the libraries ask
         os.environ["HOME"] = os.devnull  # else they leave files in the current folder; no command needs them
-
-
-def _read_defaults() -> dict[str, dict[str, Any]]:
-    """Returns the user's settings for each command.
-
-    Raises:
-        TfbenchError: His file is not valid.
-    """
-    try:
-        settings = read_settings()
-    except TfbenchError:
-        if "_TFBENCH_COMPLETE" in os.environ or {"-h", "--help", "--version"}.intersection(sys.argv):
-            return {}  # neither a press of the tab key nor help needs them
-        raise
-    return dict.fromkeys(_MODULES, settings) if settings else {}
 
 
 def _describe(error: OSError) -> str:

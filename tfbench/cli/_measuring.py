@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from tfbench.cli._options import measuring_options
-from tfbench.cli._store import tracker_options
+from tfbench.cli._output import tell
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
@@ -96,10 +96,10 @@ class Measuring(NamedTuple):
         Args:
             before: Where what is to go on, a run or a sweep, was tracked; it holds unless the command says otherwise.
         """
-        from tfbench import api
+        from tfbench.runs.run_maker import open_maker
 
-        track, options = not self.no_mlflow, tracker_options()
-        return api.open_maker(self.store, track, self.tracking_uri, self.experiment, before, **options)
+        track = not self.no_mlflow
+        return open_maker(self.store, track, self.tracking_uri, self.experiment, before, tell)
 
 
 class ShownRuns:

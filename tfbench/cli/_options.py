@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from tfbench.wording import DEFAULT_STORE
+
 if TYPE_CHECKING:
     from tfbench.store.store import Store
 
@@ -137,8 +139,16 @@ set_option = click.option(
 )
 _CODE = "Allow your own functions that the recipe names."
 allow_code_option = click.option("--allow-code", "allows_code", is_flag=True, help=_CODE)
-_STORE: dict[str, Any] = {"metavar": "DIR", "type": FILE, "default": Path("mlruns"), "callback": _open_store}
-store_option = click.option("--store", **_STORE, help="Folder of journals and artifacts.")
+store_option = click.option(
+    "--store",
+    metavar="DIR",
+    type=FILE,
+    default=Path(DEFAULT_STORE),
+    callback=_open_store,
+    envvar="TFBENCH_STORE",
+    show_envvar=True,
+    help="Folder of journals and artifacts.",
+)
 _URI: dict[str, Any] = {"metavar": "URI", "envvar": "MLFLOW_TRACKING_URI", "show_envvar": True}
 tracking_uri_option = click.option("--tracking-uri", **_URI, help="Send runs to this MLflow server.")
 asked_uri_option = click.option("--tracking-uri", **_URI, help="Contact this MLflow server for runs tracked there.")
@@ -203,7 +213,7 @@ def setup_options(*, refine: int = 0) -> Callable[[F], F]:
 
 
 def is_given(name: str | None) -> bool:
-    """Whether a parameter was given on the command line, not by a variable or the user's settings."""
+    """Whether a parameter was given on the command line, not by a variable."""
     source = click.get_current_context().get_parameter_source(name or "")
     return source is ParameterSource.COMMANDLINE
 

@@ -65,6 +65,11 @@ def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
         click.echo(one_line(line), err=err)
 
 
+def tell(text: str) -> None:
+    """Says on stderr what happens."""
+    echo_lines([text], err=True)
+
+
 def echo_drawn(text: str) -> None:
     """Prints what a console has drawn, whose texts are clean, with the colours that it has chosen."""
     click.echo(text, nl=False, file=getattr(sys.stdout, "uncleaned", sys.stdout), color=True)
@@ -73,7 +78,7 @@ def echo_drawn(text: str) -> None:
 def tell_waiting(text: str) -> None:
     """Says on a terminal what takes a while, where nothing else is shown; elsewhere it does nothing."""
     if sys.stderr and sys.stderr.isatty():
-        echo_lines([f"{text} ..."], err=True)
+        tell(f"{text} ...")
 
 
 def terminal_width() -> int:

@@ -1,52 +1,26 @@
 """What the commands that work on the store share."""
 
-import os
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import TYPE_CHECKING
 
-import click
-
-from tfbench.cli._options import read_duration
-from tfbench.cli._output import echo_lines
+from tfbench.cli._output import tell
 from tfbench.errors import TrackingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tfbench.store.store import Store
-    from tfbench.tracking.tracker import Tracker
+    from tfbench.tracking.tracker import MakeTracker
 
 
-def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "Tracker":
-    """Returns a tracker of an MLflow experiment.
+def tracker_maker(store: "Store", named: str | None) -> "MakeTracker":
+    """Returns what makes trackers of MLflow experiments of runs of a store.
 
-    Args:
-        tracking_uri: Its address, which may stand in the store.
-        experiment: Its name.
-        store: Where the runs are.
-        named: An address that the user gave for this call.
-
-    Raises:
-        TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
+    They are of its own database, or of an address that the user has `named` for this call; others are rejected.
     """
     from tfbench.runs.run_maker import open_tracker
-    from tfbench.store.store import TrackingState
 
-    state = TrackingState(tracking_uri=tracking_uri, experiment=experiment)
-    return open_tracker(state, store, named, **tracker_options())
-
-
-def tracker_options() -> dict[str, Any]:
-    """Returns for how long a server may keep a command waiting, and what says on stderr that it does.
-
-    Raises:
-        TrackingError: TFBENCH_SERVER_TIMEOUT holds no time.
-    """
-    given = os.environ.get("TFBENCH_SERVER_TIMEOUT")
-    try:
-        patience = read_duration(given) if given else None
-    except click.BadParameter as error:
-        raise TrackingError(f"TFBENCH_SERVER_TIMEOUT: {error.message}") from error
-    return {"patience_seconds": patience, "tell": lambda text: echo_lines([text], err=True)}
+    return functools.partial(open_tracker, store=store, named=named, tell=tell)
 
 
 def describe_unreadable(unreadable: "Mapping[str, str]") -> str:

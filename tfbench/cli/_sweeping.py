@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._output import echo_json, echo_lines, exit_code, tell_waiting, terminal_width, text_width
+from tfbench.cli._output import echo_json, echo_lines, exit_code, tell, tell_waiting, terminal_width, text_width
 from tfbench.cli._settings import read_machines
-from tfbench.cli._store import describe_unreadable
+from tfbench.cli._store import describe_unreadable, tracker_maker
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -113,7 +113,6 @@ def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: s
 
 def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring: "Measuring") -> "Swept":
     """Has the tasks of a sweep that are not whole made on a Ray cluster, and brings their runs into MLflow."""
-    from tfbench.cli._store import make_tracker
     from tfbench.report.run.sections import bring_it_there
     from tfbench.runs.recovery import recover
     from tfbench.sweeps import ray_engine
@@ -121,11 +120,11 @@ def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring:
     from tfbench.wording import count
 
     store, uri = measuring.store, measuring.tracking_uri
-    end = ray_engine.make_sweep(planned, address, store, maker.state, lambda text: echo_lines([text], err=True))
+    end = ray_engine.make_sweep(planned, address, store, maker.state, tell)
     if maker.tracker is not None:
         of = [result.run_id for result in end.results.values() if result.run_id]
         tell_waiting("bringing the runs into MLflow")
-        runs = recover(store, lambda at, name: make_tracker(at, name, store, uri), of=of)
+        runs = recover(store, tracker_maker(store, uri), of=of)
         if failed := [run for run in runs if run.status == "failed"]:
             said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
             echo_lines([f"Warning: {said} `{bring_it_there(store.root, uri)}` tries again."], err=True)

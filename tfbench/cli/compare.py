@@ -75,10 +75,9 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
         show_compared(compared, output_format)
         return
     for recipe in recipes:
-        own = selection | {"recipe": recipe, "baseline": None}
-        found = read_comparison(store, **own)
+        found = read_comparison(store, **selection | {"recipe": recipe, "baseline": None})
         if baseline in found.comparison.setups:
-            found = read_comparison(store, **own | {"baseline": baseline})
+            found = read_comparison(store, **selection | {"recipe": recipe})
         click.echo(f"# {recipe}\n" if output_format == "markdown" else f"{recipe}\n")
         _echo(found, output_format)
         click.echo()

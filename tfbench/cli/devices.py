@@ -84,8 +84,9 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
 
 def _check_all(framework: "Framework") -> Iterator[Check]:
     seen = [f"gpu:{index}" for index in range(len(framework.gpus))]
+    alone = {"measurement.seconds": CHECK_SECONDS, "distribution.strategy": "default"}
     for device in ("cpu:0", *seen):
-        yield _check(device, framework.name)
+        yield _train(device, framework.name, alone)[0]
     if framework.name != "torch":
         yield _check_as_one(seen if len(seen) > 1 else ["cpu:0", "cpu:1"], framework.name)
 
@@ -111,11 +112,6 @@ def _train(devices: str, backend: str, values: Mapping[str, Any]) -> tuple[Check
     problem = "" if run.is_finished else run.reason or run.status
     loss = run.result.epochs[-1].loss if run.result.epochs else None
     return Check(devices, run.samples_per_second, warnings, problem), math.nan if loss is None else loss
-
-
-def _check(device: str, backend: str) -> Check:
-    values = {"measurement.seconds": CHECK_SECONDS, "distribution.strategy": "default"}
-    return _train(device, backend, values)[0]
 
 
 def _check_as_one(devices: Sequence[str], backend: str) -> Check:

@@ -25,17 +25,11 @@ if TYPE_CHECKING:
     from tfbench.runs.run import Run
     from tfbench.runs.series import RepeatPlan
 
-_of_machines = functools.partial(click.option, show_envvar=True)
 _worker_options = stack(
     click.option("--workers", type=count(1, 4096), help="Start N workers on this machine."),
-    _of_machines(
-        "--coordinator",
-        metavar="HOST:PORT",
-        envvar="TFBENCH_COORDINATOR",
-        help="Where worker 0 is; on TensorFlow each one, separated by commas.",
-    ),
-    _of_machines("--num-workers", type=count(1, 4096), envvar="TFBENCH_NUM_WORKERS", help="Workers on all machines."),
-    _of_machines("--worker-index", type=count(0, 4095), envvar="TFBENCH_WORKER_INDEX", help="Of this one, from 0."),
+    click.option("--coordinator", metavar="HOST:PORT", help="Where worker 0 is; on TensorFlow each one, with commas."),
+    click.option("--num-workers", type=count(1, 4096), help="Workers on all machines."),
+    click.option("--worker-index", type=count(0, 4095), help="Of this one, from 0."),
 )
 
 
@@ -178,7 +172,7 @@ def _with_workers(request: "RunRequest", **given: Any) -> "RunRequest":
     from tfbench.runs.ranks import find_rank
 
     recipe = request.recipe
-    if recipe.distribution.strategy != "multi_worker":  # variables may stand, which are for all commands
+    if recipe.distribution.strategy != "multi_worker":
         require_absent(f"{recipe.distribution.strategy} has no workers, --strategy multi_worker has", *given)
         return request
     number, rank = find_rank(recipe, os.environ, **given)

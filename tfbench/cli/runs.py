@@ -26,7 +26,7 @@ from tfbench.cli._output import (
     write_to,
 )
 from tfbench.cli._settings import read_machines
-from tfbench.cli._store import make_tracker
+from tfbench.cli._store import tracker_maker
 from tfbench.cli.compare import show_compared
 from tfbench.errors import InterruptedRunError, TrackingError, UnknownNameError
 
@@ -194,7 +194,7 @@ def import_command(files: tuple[Path, ...], tracking_uri: str | None, experiment
 
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
     tell_waiting("importing, and bringing the runs into MLflow")
-    runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
+    runs = import_journals(store, files, tracker_maker(store, tracking_uri), state)
     _show_recovered(runs)
     for sweep_id in note_imported(store, [run.id for run in runs if run.status != "left"]):
         click.echo(f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it.")
@@ -214,8 +214,8 @@ def recover_command(store: "Store", everything: bool, tracking_uri: str | None, 
     that cannot be read is named, with exit code 2, once all others are done. Running it again changes nothing.
 
     Runs that were tracked at a server are sent there if you name it: the store may come from somebody else, and your
-    MLflow password or token would go along. One that does not answer is given up after TFBENCH_SERVER_TIMEOUT, else
-    20 s.
+    MLflow password or token would go along. One that does not answer twice within MLFLOW_HTTP_REQUEST_TIMEOUT,
+    else 10 s, is given up.
 
     \b
     tfbench recover
@@ -228,11 +228,7 @@ def recover_command(store: "Store", everything: bool, tracking_uri: str | None, 
 
     try:
         tell_waiting("bringing runs into MLflow")
-        runs = recovery.recover(
-            store,
-            lambda uri, experiment: make_tracker(uri, experiment, store, tracking_uri),
-            everything=everything,
-        )
+        runs = recovery.recover(store, tracker_maker(store, tracking_uri), everything=everything)
     except KeyboardInterrupt as error:
         raise InterruptedRunError(
             "interrupted. What is in MLflow stays there; "

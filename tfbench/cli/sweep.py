@@ -83,8 +83,8 @@ def sweep_command(
         --setup "default cpu:0 backend=jax" --setup "default cpu:0 backend=torch"
     tfbench sweep mnist_mlp --vary 'model.hidden_units=[[100],[1000,1000]]' \\
         --vary training.global_batch_size=32,512
-    tfbench sweep mnist_mlp --vary threads=1,2 --setup "default cpu:0" \\
-        --repeats 5 --time-budget 10m
+    tfbench sweep mnist_mlp --vary training.intra_op_threads=1,2 \\
+        --setup "default cpu:0" --repeats 5 --time-budget 10m
     tfbench sweep mnist_mlp --vary training.global_batch_size=32..4096 --refine 6
     tfbench sweep mnist_mlp --aa
     tfbench sweep --resume @last
@@ -220,7 +220,7 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> ExitCode:
     plan = read_plan_file(path)
     sweep.require_allowed_again(plan, allows_code=measuring.allows_code)
     task = find_task(plan, number)
-    has_own = is_given("data_dir")  # which wins over the plan's, and that over settings
+    has_own = is_given("data_dir")  # which wins over the plan's, and that over a variable
     data_dir = measuring.data_dir if has_own or not plan.data_dir else None
     console = SweepConsole(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.runs))
     maker = measuring._replace(no_mlflow=True).open_maker()

@@ -6,7 +6,7 @@ import click
 
 from tfbench.cli._options import asked_uri_option, require_absent, store_option
 from tfbench.cli._output import echo_lines, tell_waiting
-from tfbench.cli._store import make_tracker
+from tfbench.cli._store import tracker_maker
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
@@ -66,7 +66,7 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
 
     plan, results = read_sweep(store, find_sweep(store, token))
     tell_waiting("looking for its runs in MLflow")
-    shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
+    shown = find_shown_sweep(store, plan, results, tracker_maker(store, named))
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:

@@ -280,8 +280,7 @@ class RecipeFile:
     sweep: dict[VariedKey, Annotated[tuple[Any, ...], pydantic.Field(min_length=1)]] = dataclasses.field(
         default_factory=dict
     )
-    """What `tfbench sweep` varies, unless told otherwise: from a key, in quotes, to a list of values. `threads` stands
-    for both thread settings of [training]."""
+    """What `tfbench sweep` varies, unless told otherwise: from a key, in quotes, to a list of values."""
     reference: tuple[Reference, ...] = ()
     """Published figures, to stand beside yours."""
 

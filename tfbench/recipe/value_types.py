@@ -10,14 +10,10 @@ from tfbench.recipe import registry
 from tfbench.schema import NonNegativeNumber, Number, ProblemsError, find_problems, to_plain
 from tfbench.wording import shorten
 
-THREADS = "threads"  # in a sweep, stands for both thread settings of [training]
 VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")  # the distribution is what a sweep's setups are for
 Accuracy = Annotated[Number, pydantic.Field(ge=0, le=1)]
-
-
-_VARIED = rf"^({'|'.join(VARIABLE_SECTIONS)})\..+$|^{THREADS}$"
 EpochKey = Annotated[str, pydantic.Field(pattern="^[1-9][0-9]{0,6}$")]
-VariedKey = Annotated[str, pydantic.Field(pattern=_VARIED)]
+VariedKey = Annotated[str, pydantic.Field(pattern=rf"^({'|'.join(VARIABLE_SECTIONS)})\..+$")]
 
 
 def _require_order(band: tuple[float, float]) -> tuple[float, float]:

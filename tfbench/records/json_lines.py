@@ -104,11 +104,6 @@ def parse(line: bytes) -> Record:
     return record
 
 
-def unreadable() -> Record:
-    """Returns the record that stands for a line that is none."""
-    return {"kind": UNREADABLE, "time": 0.0}
-
-
 def last_time(records: Iterable[Record]) -> float:
     """Returns when the latest of some records was written, in seconds since 1970."""
     return max((float(record["time"]) for record in records), default=0.0)
@@ -120,4 +115,4 @@ def _read(lines: bytes) -> Iterator[Record]:
             try:
                 yield parse(line)
             except ValueError:
-                yield unreadable()
+                yield {"kind": UNREADABLE, "time": 0.0}

@@ -17,13 +17,7 @@ class MachineSettings:
 
 @schema
 class UserSettings:
-    """What `config.toml` holds; it counts where neither the command line nor a variable says otherwise."""
+    """What `config.toml` holds."""
 
-    store: Text | None = None
-    """Folder of journals, MLflow's database and artifacts."""
-    data_dir: Text | None = None
-    """Folder of data."""
-    tracking_uri: Text | None = None
-    """MLflow server to track to, in place of the store's own database."""
     machines: dict[Text, MachineSettings] = dataclasses.field(default_factory=dict)
     """Machines by host name, or by the name that a setup gives them, "a100" of "default gpu:0 @a100"."""

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 from tfbench.recipe import files, registry
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
-from tfbench.recipe.value_types import THREADS
 from tfbench.schema import (
     ByteCount,
     Count,
@@ -29,7 +28,6 @@ BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
 WORKERS_KEY = "distribution.num_workers"
 SWEEP_TAG, GROUP_TAG, ROUND_TAG, SETUP_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.setup"
 SETTING_TAG = "tfbench.setting"  # the number of the setting
-THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
 AGAIN = "again"  # behind the label of a setup that is held against itself
 _START_SECONDS = 8.0  # of a run before its first step and after its last, until one tells better
 
@@ -75,7 +73,7 @@ def label_setup(strategy: str, devices: Sequence[str], backend: str) -> str:
 
 @schema
 class Variation:
-    """A key of the recipe, or "threads", and the values that it takes."""
+    """A key of the recipe, and the values that it takes."""
 
     key: Text
     values: tuple[Any, ...]
@@ -198,10 +196,7 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) ->
         RecipeError: Naming the setting, and what is wrong with it.
     """
     tables = copy.deepcopy(plan.tables)
-    values: dict[str, Any] = {}
-    for key, value in setting.items():
-        values |= dict.fromkeys(THREAD_KEYS, value) if key == THREADS else {key: value}
-    values |= dict(setup.values)
+    values = {**setting, **dict(setup.values)}
     if plan.per_replica_batch_size is not None:
         values[BATCH_KEY] = plan.per_replica_batch_size * max(1, setup.num_devices)
     files.make_room_for_another(tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)})

@@ -3,7 +3,6 @@
 import signal
 import time
 from collections.abc import Sequence
-from types import TracebackType
 
 from tfbench.errors import describe_recorded
 from tfbench.records.json_lines import Record
@@ -39,11 +38,9 @@ class Group:
     def __enter__(self) -> "Group":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         for each in self._watched:
-            each.worker.__exit__(kind, error, trace)
+            each.worker.__exit__(*exception)
 
     @property
     def returncode(self) -> int | None:

@@ -12,8 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO
 
 import psutil
 
@@ -78,9 +76,7 @@ class Worker:
     def __enter__(self) -> "Worker":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.kill()
         self._watch.close()
         if self._pidfd is not None:
@@ -252,7 +248,8 @@ class MachineWatch:
 
     def _watch(self, meter: EnergyMeter) -> None:
         began = time.monotonic()
-        with contextlib.suppress(Exception), self._opened() as file:  # a look never costs a run
+        # A look never costs a run; nor does it make a journal that is gone.
+        with contextlib.suppress(Exception), os.fdopen(os.open(self._path, os.O_RDWR | os.O_APPEND), "r+b") as file:
             while True:
                 state = meter.look()
                 with self._writing:
@@ -262,9 +259,6 @@ class MachineWatch:
                     record_lines.append(file.fileno(), record_lines.encode([record]))
                 if self._ends.wait(pause_seconds(time.monotonic() - began)):
                     return
-
-    def _opened(self) -> IO[bytes]:
-        return os.fdopen(os.open(self._path, os.O_RDWR | os.O_APPEND), "r+b", buffering=0)
 
 
 def pause_seconds(elapsed_seconds: float) -> float:

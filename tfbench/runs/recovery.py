@@ -15,7 +15,7 @@ from tfbench.records.json_lines import Record, last_time
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.records.whole_files import read_at_once, replacing
 from tfbench.runs.run_status import deduce_exit
-from tfbench.store import sweep_log
+from tfbench.store import liveness, sweep_log
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
@@ -83,7 +83,7 @@ class _Trackers:
         self._store = store
         self._make_tracker = make_tracker
         self._made: dict[tuple[str, str], Tracker] = {}
-        self._failed: dict[str | tuple[str, str], TrackingError] = {}  # by address, and by address and experiment
+        self._failed: dict[str, TrackingError] = {}  # by address
 
     def project(self, run_id: str) -> TrackedRun:
         """Brings MLflow up to a run.
@@ -94,8 +94,8 @@ class _Trackers:
         state = self._store.read_state(run_id) or self._store.default_state
         uri = without_secrets(state.tracking_uri)  # as a note has it
         place = (uri, state.experiment)
-        if error := self._failed.get(uri) or self._failed.get(place):
-            raise error
+        if uri in self._failed:
+            raise self._failed[uri]
         try:
             if place not in self._made:
                 if state.tracking_uri == self._store.tracking_uri:
@@ -105,10 +105,8 @@ class _Trackers:
                 self._made[place] = tracker
             return self._made[place].project(run_id)
         except TrackingError as error:
-            if isinstance(error, SilentServerError):
+            if isinstance(error, SilentServerError) or place not in self._made:
                 self._failed[uri] = error
-            elif place not in self._made:
-                self._failed[place] = error
             raise
 
 
@@ -132,7 +130,10 @@ def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: 
             return _discard(store, run_id)
         if result.exit is None:
             _write_end(path, result, records)
-        return _project_one(store, read_run(path), trackers)
+            result = read_run(path)
+        tracked = trackers.project(run_id)
+        message = f"{result.status}: {result.exit.reason}" if result.exit and result.exit.reason else result.status
+        return RecoveredRun(id=run_id, status="recovered", message=message, tracked=tracked)
     except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
         message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
         return RecoveredRun(id=run_id, status="failed", message=message)
@@ -142,17 +143,6 @@ def _is_kept(records: Sequence[Record]) -> bool:
     """Says whether a run left a result; a crash before the first step is one, too."""
     told = {record["kind"] for record in records}
     return "rejected" not in told and not told.isdisjoint(_RESULTS)
-
-
-def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> RecoveredRun:
-    """Brings MLflow up to a run of the store that is over, and says what came of it."""
-    run_id = result.request.run_id
-    try:
-        tracked = trackers.project(run_id)
-    except TrackingError as error:
-        return RecoveredRun(id=run_id, status="failed", message=str(error))
-    message = f"{result.status}: {result.exit.reason}" if result.exit and result.exit.reason else result.status
-    return RecoveredRun(id=run_id, status="recovered", message=message, tracked=tracked)
 
 
 def _discard(store: Store, run_id: str) -> RecoveredRun:
@@ -181,7 +171,7 @@ def locked(store: Store) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(store.lock("recover"))
+            stack.enter_context(liveness.locked(store.root / ".recover.lock"))
         except OSError as error:
             raise TrackingError(f"store {store.root}: cannot be written to: {error.strerror}.") from error
         yield

@@ -7,7 +7,7 @@ from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits
-from tfbench.store.store import DEFAULT_EXPERIMENT, Store, TrackingState
+from tfbench.store.store import Store, TrackingState
 from tfbench.tracking.address import find_named, require_address
 from tfbench.tracking.tracker import Tracker
 
@@ -45,52 +45,53 @@ class RunMaker:
             observer.close()
 
 
+def open_maker(
+    store: Store,
+    track: bool,
+    named: str | None,
+    experiment: str | None,
+    before: TrackingState | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> RunMaker:
+    """Returns what makes runs, kept in a store and tracked where it was told.
+
+    What is to go on, a run or a sweep, was tracked `before`; that holds unless another place is `named`.
+
+    Raises:
+        TrackingError: What the user named can be no address.
+    """
+    uri, before = named or os.environ.get(TRACKING_VARIABLE), before or store.default_state
+    if uri:
+        require_address(uri)
+    state = TrackingState(tracking_uri=uri or before.tracking_uri, experiment=experiment or before.experiment)
+    tracker = open_tracker(state.tracking_uri, state.experiment, store, uri, tell=tell) if track else None
+    return RunMaker(store, state, tracker)
+
+
 def server_of(state: TrackingState | None, store: Store) -> str | None:
     """Returns the address at which a run is tracked; None where that is the store's own database."""
     return None if state is None or state.tracking_uri == store.tracking_uri else state.tracking_uri
 
 
-def choose_place(
-    store: Store, *, tracking_uri: str | None, experiment: str | None, before: TrackingState | None = None
-) -> TrackingState:
-    """Returns where runs are to be tracked.
-
-    Args:
-        store: Its own database is the place unless there is another.
-        tracking_uri: What the user named.
-        experiment: What the user named.
-        before: Where what is to go on, a run or a sweep, was tracked; it holds unless the user says otherwise.
-
-    Raises:
-        TrackingError: What the user named can be no address.
-    """
-    if tracking_uri:
-        require_address(tracking_uri)
-    return TrackingState(
-        tracking_uri=tracking_uri or (before.tracking_uri if before else store.tracking_uri),
-        experiment=experiment or (before.experiment if before else DEFAULT_EXPERIMENT),
-    )
-
-
 def open_tracker(
-    state: TrackingState,
+    tracking_uri: str,
+    experiment: str,
     store: Store,
     named: str | None = None,
     *,
-    patience_seconds: float | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Tracker:
     """Returns a tracker of an MLflow experiment; nothing is asked of it yet.
 
     Args:
-        state: Its address, which may stand in the store, and its experiment.
+        tracking_uri: Its address, which may stand in the store.
+        experiment: Its name.
         store: Where the runs are.
         named: An address that the user gave for this call.
-        patience_seconds: For a server that does not answer; None: as of `Tracker`.
         tell: Called with what is waited for.
 
     Raises:
         TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
     """
-    uri = find_named(state.tracking_uri, (store.tracking_uri, named, os.environ.get(TRACKING_VARIABLE)))
-    return Tracker(uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)
+    uri = find_named(tracking_uri, (store.tracking_uri, named, os.environ.get(TRACKING_VARIABLE)))
+    return Tracker(uri, experiment, store, tell)

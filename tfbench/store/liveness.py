@@ -14,15 +14,16 @@ SILENT_SECONDS = 3600.0  # a run on another host that has written nothing for so
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, *, waits: bool = True) -> Iterator[None]:
     """Holds the lock that a file stands for; another process waits for it, and a killed one gives it back.
 
     Raises:
+        BlockingIOError: Another process has it, and this one is not to wait.
         OSError: The file cannot be made or opened.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab", opener=open_at_once) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 

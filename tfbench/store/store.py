@@ -12,9 +12,9 @@ from typing import Any
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.json_lines import parse
 from tfbench.records.run import TrackedRun
+from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG
 from tfbench.records.whole_files import open_at_once, read_at_once, write_whole
 from tfbench.schema import build, read_json, schema
-from tfbench.store.liveness import locked
 from tfbench.wording import command_line, without_secrets
 
 DEFAULT_EXPERIMENT = "tfbench"
@@ -47,6 +47,7 @@ class RunHead:
     name: str
     created: float  # seconds since 1970, UTC
     group: str = ""  # of runs that it was made with, as repeats of each other
+    sweep: str = ""  # that it is of
     profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
 
 
@@ -175,7 +176,7 @@ class Store:
         if token == "@last":  # noqa: S105 - no password
             return heads[0].run_id
         exact = [head for head in heads if token == head.run_id]
-        found = exact or [head for head in heads if _is_meant(head, token)]
+        found = exact or [head for head in heads if head.name == token or (token and head.run_id.startswith(token))]
         if len(found) == 1:
             return found[0].run_id
         if found:
@@ -233,14 +234,6 @@ class Store:
         """Says whether a path is in the store's folder, and not behind a link that leads out of it."""
         return path.parent.resolve().is_relative_to(self.root.resolve())
 
-    def lock(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Holds one of the store's locks; another process waits for it, and a killed one gives it back.
-
-        Raises:
-            OSError: The store cannot be written to.
-        """
-        return locked(self.root / f".{name}.lock")
-
     def _leftovers(self) -> list[Path]:
         return [path for path in self.journals.glob("*") if path.name.endswith(_PASSING)]
 
@@ -259,11 +252,13 @@ class Store:
         try:
             with open(self.journal_path(run_id), "rb", opener=open_at_once) as file:
                 request: dict[str, Any] = parse(file.readline())["request"]
+            tags = request.get("tags", {})
             return RunHead(
                 run_id=run_id,
                 name=str(request["name"]),
                 created=float(request["created"]),
-                group=str(request.get("tags", {}).get("tfbench.group", "")),
+                group=str(tags.get(GROUP_TAG, "")),
+                sweep=str(tags.get(SWEEP_TAG, "")),
                 profile=str((request.get("profile") or {}).get("kind", "")),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TrackingError):
@@ -277,10 +272,6 @@ class Store:
 
 def _run_of(path: Path) -> str:
     return path.name.partition(".")[0]
-
-
-def _is_meant(head: RunHead, token: str) -> bool:
-    return head.name == token or (bool(token) and head.run_id.startswith(token))
 
 
 def _list(heads: list[RunHead]) -> str:

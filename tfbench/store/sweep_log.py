@@ -1,17 +1,17 @@
 """The record of a sweep in the store: its plan, and what came of each run, in one file; and what a user names."""
 
 import contextlib
-import fcntl
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, read_plan
-from tfbench.records.whole_files import open_at_once, read_at_once, replacing
-from tfbench.schema import Id, build, read_json, schema, to_plain
+from tfbench.records.whole_files import read_at_once, replacing
+from tfbench.schema import build, read_json, schema, to_plain
+from tfbench.store.liveness import locked
 from tfbench.store.store import Store, TrackingState
 from tfbench.wording import command_line, store_of
 
@@ -25,7 +25,6 @@ class _Record:
     format_version: Literal[1] = 1
     plan: dict[str, Any]
     results: tuple[PlannedRunResult, ...] = ()
-    begun: tuple[Id, ...] = ()  # all runs, the newest last, with those that were killed or left nothing
 
 
 class SweepLog:
@@ -35,32 +34,19 @@ class SweepLog:
         path: Where it is written; None: of a task, whose runs are brought to the sweep's own record.
         plan: Of the sweep.
         results: What came of runs so far, by their numbers in the plan.
-        begun: The ids of all runs so far.
     """
 
-    def __init__(
-        self,
-        path: Path | None,
-        plan: SweepPlan,
-        results: dict[int, PlannedRunResult] | None = None,
-        begun: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, path: Path | None, plan: SweepPlan, results: dict[int, PlannedRunResult] | None = None) -> None:
         self._path = path
-        self._begun = [*begun]
         self.plan = plan
         self.results = results or {}
 
-    def begin(self, run_id: str) -> None:
-        """Notes that a run is about to be made.
+    def end(self, result: PlannedRunResult) -> None:
+        """Notes what came of a run; of two results of one, the later counts.
 
         Raises:
             TrackingError: The record cannot be written; so for what follows.
         """
-        self._begun.append(run_id)
-        self._write()
-
-    def end(self, result: PlannedRunResult) -> None:
-        """Notes what came of a run; of two results of one, the later counts."""
         self.results.pop(result.number, None)
         self.results[result.number] = result
         self._write()
@@ -73,8 +59,7 @@ class SweepLog:
     def _write(self) -> None:
         if self._path is None:
             return
-        results = tuple(self.results.values())
-        record = _Record(plan=to_plain(self.plan), results=results, begun=tuple(self._begun))
+        record = _Record(plan=to_plain(self.plan), results=tuple(self.results.values()))
         try:
             with replacing(self._path, synced=True) as part:
                 part.write_text(json.dumps(to_plain(record), separators=(",", ":")), encoding="utf-8")
@@ -119,7 +104,7 @@ def reopened_log(store: Store, sweep_id: str) -> Iterator[SweepLog]:
     """
     path = _path(store, sweep_id)
     with _locked(path):
-        yield SweepLog(path, *read_sweep(store, sweep_id), _read(path).begun)
+        yield SweepLog(path, *read_sweep(store, sweep_id))
 
 
 def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, PlannedRunResult]]:
@@ -141,10 +126,8 @@ def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, Planne
 
 def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
     """Returns where the newest run of a sweep is tracked, one that was killed included; None if that is not known."""
-    record = _read(_path(store, sweep_id))
-    run_ids = [*reversed(record.begun), *(result.run_id for result in reversed(record.results))]
-    states = (store.read_state(run_id) for run_id in run_ids if run_id)
-    return next((state for state in states if state), None)
+    states = (store.read_state(head.run_id) for head in store.heads() if head.sweep == sweep_id)
+    return next(filter(None, states), None)
 
 
 def remove_leftovers(store: Store) -> None:
@@ -239,14 +222,11 @@ def _locked(path: Path) -> Iterator[None]:
     """Keeps other processes from going on with a sweep."""
     with contextlib.ExitStack() as stack:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(path.with_suffix(".lock"), "ab", opener=open_at_once))
-        except OSError as error:
-            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            stack.enter_context(locked(path.with_suffix(".lock"), waits=False))
+        except BlockingIOError as error:
             raise TrackingError(
                 f"sweep {path.stem}: another process is at it. Wait for its end, or stop it."
             ) from error
+        except OSError as error:
+            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         yield

@@ -9,9 +9,9 @@ from tfbench.errors import RecipeError
 from tfbench.recipe import tables
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.toml_text import parse_value
-from tfbench.recipe.value_types import THREADS, VARIABLE_SECTIONS
+from tfbench.recipe.value_types import VARIABLE_SECTIONS
 from tfbench.records.scaling import MODE_STRATEGIES, Mode
-from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, THREAD_KEYS, WORKERS_KEY, Setup, Variation
+from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, WORKERS_KEY, Setup, Variation
 from tfbench.schema import build
 from tfbench.wording import shorten
 
@@ -93,7 +93,7 @@ def _read_range(text: str, recipe: Recipe | None, step: int) -> list[Any]:
     except ValueError as error:
         raise RecipeError(f"--vary {shorten(text)}: {error}") from error
     own: Any = tables.to_tables(recipe) if recipe else None
-    for part in (THREAD_KEYS[0] if key.strip() == THREADS else key.strip()).split("."):
+    for part in key.strip().split("."):
         own = own.get(part) if isinstance(own, dict) else None
     items = own if isinstance(own, list | tuple) and own else [own]
     if any(isinstance(item, bool) or not isinstance(item, int | float | None) for item in items):
@@ -107,7 +107,7 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
     """Checks what a key is to be varied over.
 
     Args:
-        key: Dotted, or "threads".
+        key: Dotted.
         values: Each is taken once.
         origin: Where they are from, for messages.
 
@@ -115,11 +115,10 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
         RecipeError: The key cannot be varied, or there is no value.
     """
     section = key.partition(".")[0]
-    if key != THREADS and ("." not in key or section not in VARIABLE_SECTIONS):
+    if "." not in key or section not in VARIABLE_SECTIONS:
         instead = " Setups vary the distribution: --setup." if section == "distribution" else ""
         raise RecipeError(
-            f"{origin}: must be a key of {', '.join(VARIABLE_SECTIONS)}, or {THREADS}. "
-            f"Received: '{shorten(key)}'.{instead}"
+            f"{origin}: must be a key of {', '.join(VARIABLE_SECTIONS)}. Received: '{shorten(key)}'.{instead}"
         )
     if key == BACKEND_KEY:
         raise RecipeError(

@@ -110,21 +110,18 @@ def compare_sweep(
         setting, setup = settings[planned.setting], plan.setups[planned.setup].label
         failure = Failure(setting=setting, setup=setup, outcome=outcome, reason=reason)
         failures.setdefault(planned.configuration, failure)
+    if plan.refinement:  # values that were added come in their places
+        settings.sort(key=lambda one: value_of(next(iter(one.values()))))
     comparison = compare(
         briefs,
         keys=[variation.key for variation in plan.variations],
-        settings=_in_order(plan, settings),
+        settings=settings,
         setups=[setup.label for setup in plan.setups],
         baseline=baseline,
         failures=failures.values(),
         compared=list_compared(plan),
     )
     return dataclasses.replace(comparison, unreadable=unreadable)
-
-
-def _in_order(plan: SweepPlan, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns settings with values that were added in their places."""
-    return sorted(settings, key=lambda one: value_of(next(iter(one.values())))) if plan.refinement else settings
 
 
 def compare_stored(

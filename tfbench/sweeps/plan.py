@@ -15,13 +15,11 @@ from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
 from tfbench.recipe.devices import require_strategy, require_usable
 from tfbench.recipe.sections import DistributionConfig, Recipe, StrategyName
 from tfbench.recipe.tables import require_code_allowed
-from tfbench.recipe.value_types import THREADS
 from tfbench.records.run import RunRequest
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, replica_setups
 from tfbench.records.sweep import (
     BACKEND_KEY,
     BATCH_KEY,
-    THREAD_KEYS,
     Refinement,
     Setup,
     SweepPlan,
@@ -60,7 +58,10 @@ def plan_sweep(
         RecipeError: Naming every configuration that cannot be, or there is nothing to refine.
         DeviceError: The backend did not say which GPUs it sees.
     """
-    variations = variations or own_variations(request.recipe)
+    recipe = request.recipe
+    variations = variations or [
+        make_variation(key, listed, origin=f"{recipe.name}: sweep") for key, listed in recipe.sweep.items()
+    ]
     if aa and (refine or len(setups) > 1):
         raise RecipeError("--aa runs one setup against itself: give one --setup, and leave --refine out.")
     if refine:
@@ -94,9 +95,7 @@ def new_plan(
     Raises:
         RecipeError: A setup sets what is varied.
     """
-    varied = {
-        key for variation in variations for key in (THREAD_KEYS if variation.key == THREADS else (variation.key,))
-    }
+    varied = {variation.key for variation in variations}
     for setup in setups:
         if both := varied.intersection(dict(setup.values)):
             raise RecipeError(
@@ -122,15 +121,6 @@ def _name_backend(setup: Setup, recipe: Recipe) -> Setup:
     backend = values.pop(BACKEND_KEY, usual)
     own = {} if backend == usual == "tensorflow" else {BACKEND_KEY: backend}
     return dataclasses.replace(setup, values=tuple((own | values).items()))
-
-
-def own_variations(recipe: Recipe) -> list[Variation]:
-    """Returns what a recipe's [sweep] varies.
-
-    Raises:
-        RecipeError: A key of it cannot be varied.
-    """
-    return [make_variation(key, listed, origin=f"{recipe.name}: sweep") for key, listed in recipe.sweep.items()]
 
 
 def own_setup(recipe: Recipe) -> Setup:

@@ -27,6 +27,7 @@ from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.comparison import SweepEnd
 from tfbench.sweeps.sweep import Planned
 from tfbench.sweeps.tasks import Task, list_tasks, note_results, plan_document
+from tfbench.wording import DEFAULT_STORE
 
 RESOURCE = "tfbench"  # of which a node has one, so that it makes one task at a time
 _PREFIX = "tfbench-{}-{}-"  # of the folder of a task, with the sweep and its number
@@ -165,7 +166,8 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, s
     """
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX.format(json.loads(plan)["plan"]["sweep_id"], task)))
     (folder / "plan.json").write_bytes(plan)
-    words = ["sweep", "--plan", "plan.json", "--task", str(task), *(["--allow-code"] if allows_code else [])]
+    words = ["sweep", "--plan", "plan.json", "--task", str(task), "--store", DEFAULT_STORE]
+    words += ["--allow-code"] if allows_code else []
     with tempfile.TemporaryFile() as output:
         command = children.start("tfbench", words, output=output, folder=str(folder), environment=_node_environment())
         try:
@@ -180,7 +182,7 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> tuple[str, int, s
         exit_code = command.wait()
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
-    journals = [path.read_bytes() for path in (folder / "mlruns" / "journals").glob("*.jsonl")]
+    journals = [path.read_bytes() for path in (folder / DEFAULT_STORE / "journals").glob("*.jsonl")]
     shutil.rmtree(folder, ignore_errors=True)
     return platform.node(), exit_code, lines[-1] if lines else "", journals
 

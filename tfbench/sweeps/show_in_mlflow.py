@@ -14,7 +14,7 @@ from tfbench.report.comparison.plots import lay_out
 from tfbench.report.run.sections import bring_it_there
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.tracking.tracker import Curve, MakeTracker, SweepFigures, TrackedSweep, Tracker
+from tfbench.tracking.tracker import Curve, MakeTracker, TrackedSweep, Tracker
 
 Point = tuple[float, Entry]
 
@@ -33,18 +33,7 @@ def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> Tra
     Raises:
         TrackingError: The tracking server cannot take it.
     """
-    figures = SweepFigures(curves=find_curves(plan, comparison), verdict=find_verdict(comparison))
-    return tracker.show_sweep(plan, figures)
-
-
-def try_to_show(plan: SweepPlan, comparison: Comparison, tracker: Tracker | None) -> str:
-    """Writes the view of a sweep that is over, if it is tracked; returns why it could not be written, "" if it was."""
-    try:
-        if tracker:
-            show_sweep(plan, comparison, tracker)
-    except TrackingError as error:
-        return str(error)
-    return ""
+    return tracker.show_sweep(plan, find_curves(plan, comparison), find_verdict(comparison))
 
 
 def find_shown_sweep(

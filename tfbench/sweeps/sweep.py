@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
-from tfbench.errors import DatasetError, RecipeError, TfbenchError
+from tfbench.errors import DatasetError, RecipeError, TfbenchError, TrackingError
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
@@ -28,9 +28,9 @@ from tfbench.runs.run_maker import RunMaker
 from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import SweepLog, find_sweep, find_tracking, new_log, read_sweep
+from tfbench.sweeps import show_in_mlflow
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.plan import check_configurations, require_backends
-from tfbench.sweeps.show_in_mlflow import try_to_show
 from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_rejected, reopened, tags_of
 from tfbench.wording import shorten
 
@@ -66,7 +66,7 @@ def reopen_sweep(store: Store, token: str, *, allows_code: bool) -> Planned:
     plan, results = read_sweep(store, sweep_id)
     require_allowed_again(plan, allows_code=allows_code)
     check_configurations(plan)
-    results |= find_results(store, plan, store.run_ids())
+    results |= find_results(store, plan)
     return Planned(plan, reopened(store, sweep_id), results, find_tracking(store, sweep_id))
 
 
@@ -121,7 +121,7 @@ def make_task(
         DatasetError: There is no data for the first run.
         TrackingError: The store cannot be written to.
     """
-    found = find_results(maker.store, plan, maker.store.run_ids())
+    found = find_results(maker.store, plan)
     of_task = {planned.number for planned in task.runs}  # a store may have others'
     own = {number: result for number, result in found.items() if number in of_task}
     log = SweepLog(None, dataclasses.replace(plan, data_dir=data_dir or plan.data_dir), own)
@@ -130,8 +130,12 @@ def make_task(
 
 def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
     """Sets the runs of a sweep side by side, here and in MLflow."""
-    comparison = compare_sweep(maker.store, plan, end.results)
-    problem = try_to_show(plan, comparison, maker.tracker)
+    comparison, problem = compare_sweep(maker.store, plan, end.results), ""
+    try:
+        if maker.tracker:
+            show_in_mlflow.show_sweep(plan, comparison, maker.tracker)
+    except TrackingError as error:
+        problem = str(error)
     return Swept(comparison=comparison, plan=plan, end=end, view_problem=problem)
 
 
@@ -197,9 +201,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 end(PlannedRunResult(number=planned.number, outcome="SKIPPED", reason=earlier))
                 continue
             observer.begin(planned, len(planned_runs) - len(left), seconds * len(left))
-            request = planned_request(log.plan, planned)
-            log.begin(request.run_id)
-            return request, ""
+            return planned_request(log.plan, planned), ""
 
     def tell(run: SeriesRun) -> None:
         result = PlannedRunResult(number=planned.number, outcome="REJECTED", reason=run.rejection, seconds=run.seconds)

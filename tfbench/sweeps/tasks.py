@@ -131,7 +131,7 @@ def tags_of(plan: SweepPlan, planned: PlannedRun) -> dict[str, str]:
     }
 
 
-def find_results(store: Store, plan: SweepPlan, run_ids: Iterable[str]) -> dict[int, PlannedRunResult]:
+def find_results(store: Store, plan: SweepPlan) -> dict[int, PlannedRunResult]:
     """Returns what came of runs of a sweep by their numbers in the plan, as their tags say; the newest of each counts.
 
     Half a run is none.
@@ -139,11 +139,10 @@ def find_results(store: Store, plan: SweepPlan, run_ids: Iterable[str]) -> dict[
     Args:
         store: Where the runs are.
         plan: Of the sweep.
-        run_ids: Of any runs.
     """
     numbers = {frozenset(tags_of(plan, planned).items()): planned.number for planned in list_planned_runs(plan)}
     names, found = (SWEEP_TAG, SETTING_TAG, SETUP_TAG, ROUND_TAG), {}
-    for brief in sorted(read_briefs(store, run_ids).found, key=lambda brief: brief.created):
+    for brief in sorted(read_briefs(store, store.run_ids()).found, key=lambda brief: brief.created):
         number = numbers.get(frozenset((name, brief.tags.get(name, "")) for name in names))
         if number is not None and not is_half(brief.status, brief.reason):
             outcome = "REJECTED" if brief.reason.startswith(_REJECTED) else brief.status
@@ -172,7 +171,7 @@ def keep_rejected(store: Store, request: RunRequest, reason: str) -> None:
 
 def note_results(log: SweepLog, store: Store) -> None:
     """Notes in a sweep's record what is in the store of it: made elsewhere, or by one that ended before its note."""
-    for number, result in find_results(store, log.plan, store.run_ids()).items():
+    for number, result in find_results(store, log.plan).items():
         known = log.results.get(number)
         if known is None or known.run_id != result.run_id:
             log.end(result)

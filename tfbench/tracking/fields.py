@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
 from tfbench.recipe import tables as recipe_tables
@@ -45,7 +46,7 @@ _OTHER_COLORS = {"jax": 7, "torch": 8}
 def params(result: RunResult) -> dict[str, str]:
     """Returns what runs are compared by: setup, network, data, what is often varied, and all that the user set."""
     request = result.request
-    flat = _flatten(recipe_tables.to_tables(request.recipe))
+    flat = flatten(recipe_tables.to_tables(request.recipe))
     wanted = (*_PARAMS, "model", *request.overrides)
     keys = [key for key in flat if any(f"{key}.".startswith(f"{name}.") for name in wanted)]
     values: dict[str, Any] = {}
@@ -188,16 +189,6 @@ def _describe_profile(result: RunResult) -> list[str]:
         return [f"{framework}'s trace of a few steps, no training: folder trace of the artifacts.", ""]
     step = summarize_profile(result)
     return [f"Profile of a step, no training. {describe_bottleneck(step) if step else ''}".rstrip(), ""]
-
-
-def _flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tables.items():
-        if isinstance(value, Mapping):
-            flat |= _flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def _text(value: object) -> str:

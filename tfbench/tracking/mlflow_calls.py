@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import itertools
 import json
 import logging
 import os
@@ -10,7 +9,7 @@ import sqlite3
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tfbench.errors import SilentServerError, TrackingError
 from tfbench.records.run import RunResult
@@ -29,50 +28,34 @@ _SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
+_RETRIES, _TIMEOUT = "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"  # which a user may set
 # MLflow's own values let a call to a server that is down last four minutes. The first retry comes without a pause.
-_RETRIES, _TIMEOUT = "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"
-DEFAULT_PATIENCE_SECONDS = 20.0
+_PATIENCE = {_RETRIES: "1", _TIMEOUT: "10"}
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
-MAX_METRICS = 800  # of a call, which takes 1000 values with its params and tags
-_MAX_LABELS = 100  # params, and as many tags
-T = TypeVar("T")
 RUN_TAG = "tfbench.run_id"
 MAX_TWINS = 10  # of a run, that are looked for
 
 
-def set_up_mlflow(patience_seconds: float | None = None) -> None:
-    """Imports MLflow, so that it says nothing unasked, and sets for how long it waits for a server.
-
-    Args:
-        patience_seconds: As of `find_patience`.
-    """
-    os.environ.update(_SETTINGS | _server_settings(patience_seconds))
+def set_up_mlflow() -> None:
+    """Imports MLflow, so that it says nothing unasked, and sets for how long it waits for a server."""
+    os.environ.update({**_PATIENCE, **os.environ, **_SETTINGS})
     import mlflow  # noqa: F401  # sets up its loggers, which must not happen after ours
 
     for name in _NOISY:  # all that matters is raised, too
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def find_patience(given: float | None = None) -> float:
+def find_patience() -> float:
     """Returns for how many seconds MLflow waits for a server that does not answer, with its retries.
 
-    Args:
-        given: By tfbench's user; None: what MLflow's own variables say, else `DEFAULT_PATIENCE_SECONDS`.
-
     Raises:
-        TrackingError: The variables hold no numbers.
+        TrackingError: Its variables hold no numbers.
     """
-    settings = _server_settings(given)
+    settings = {**_PATIENCE, **os.environ}
     try:
         return float(settings[_TIMEOUT]) * (1 + float(settings[_RETRIES]))
     except ValueError as error:
         raise TrackingError(f"{_TIMEOUT} and {_RETRIES} must be numbers: {error}.") from error
-
-
-def _server_settings(given: float | None) -> dict[str, str]:
-    timeout = max(1, int((given or DEFAULT_PATIENCE_SECONDS) / 2))  # whole seconds are all that MLflow reads
-    own = {name: os.environ[name] for name in (_RETRIES, _TIMEOUT) if given is None and name in os.environ}
-    return {_RETRIES: "1", _TIMEOUT: str(timeout)} | own
 
 
 @contextlib.contextmanager
@@ -113,7 +96,7 @@ def silent_server(uri: str, remedy: str) -> SilentServerError:
     """Returns what is wrong with a server that does not answer."""
     return SilentServerError(
         f"MLflow at {without_secrets(uri)}: did not answer within {find_patience():g} s, which "
-        f"TFBENCH_SERVER_TIMEOUT sets. {remedy}".rstrip()
+        f"{_TIMEOUT} sets. {remedy}".rstrip()
     )
 
 
@@ -205,21 +188,12 @@ def log_whole(
     params: Mapping[str, str] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> None:
-    """Logs all of it, in as many calls as it takes."""
+    """Logs all of it, in as many calls as it takes: MLflow's client cuts it to size."""
     from mlflow.entities import Param, RunTag
 
-    batches = itertools.zip_longest(
-        _batches(metrics, MAX_METRICS),
-        _batches([Param(key, value) for key, value in (params or {}).items()], _MAX_LABELS),
-        _batches([RunTag(key, value) for key, value in (tags or {}).items()], _MAX_LABELS),
-        fillvalue=(),
-    )
-    for some_metrics, some_params, some_tags in batches:
-        client.log_batch(run_id, some_metrics, some_params, some_tags, synchronous=True)
-
-
-def _batches(items: Sequence[T], size: int) -> list[Sequence[T]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
+    some_params = [Param(key, value) for key, value in (params or {}).items()]
+    some_tags = [RunTag(key, value) for key, value in (tags or {}).items()]
+    client.log_batch(run_id, metrics, some_params, some_tags, synchronous=True)
 
 
 def metrics_at(values: Mapping[str, float], *, timestamp: int, step: int = 0) -> "list[Metric]":

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
@@ -13,7 +14,7 @@ from tfbench.schema import to_plain
 from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS
 from tfbench.tracking.mlflow_calls import create_run, log_whole, metrics_at, milliseconds, write_view
 from tfbench.tracking.mlflow_view import RESULT_TAG, param_of, search_filter, sweep_view
-from tfbench.tracking.tracker import Curve, SweepFigures
+from tfbench.tracking.tracker import Curve
 from tfbench.wording import cut, markdown_text
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _PARENT_TAG = "mlflow.parentRunId"
 
 
 def write_sweep(
-    client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, figures: SweepFigures
+    client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]
 ) -> frozenset[str]:
     """Writes all that shows a sweep, only what is not there yet; nothing where none of its runs is.
 
@@ -38,14 +39,14 @@ def write_sweep(
     runs = {run.data.tags["tfbench.run_id"]: run for run in found if "tfbench.run_id" in run.data.tags}
     if not runs:
         return frozenset()
-    write_view(client, experiment, sweep_view(plan, figures.curves))
+    write_view(client, experiment, sweep_view(plan, curves))
     drawn = {run.info.run_id: run for run in found if CURVE_TAG in run.data.tags}
     by_mark = {run.data.tags[CURVE_TAG]: run for run in drawn.values()}
-    for place, curve in enumerate(figures.curves):
+    for place, curve in enumerate(curves):
         at = milliseconds(plan.created) + place  # MLflow lists them by time
         parent = by_mark.get(_mark(curve)) or _create(client, experiment, plan, curve, at)
         drawn.pop(parent.info.run_id, None)
-        _describe(client, parent, figures)
+        _describe(client, parent, verdict)
         for run in (runs[run_id] for run_id in curve.run_ids if run_id in runs):
             _complete(client, run, curve, parent.info.run_id)
     for outdated in drawn:
@@ -88,8 +89,8 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
     return run
 
 
-def _describe(client: "MlflowClient", run: "Run", figures: SweepFigures) -> None:
-    note = cut("\n\n".join(map(markdown_text, figures.verdict)), MAX_TAG_CHARACTERS)
+def _describe(client: "MlflowClient", run: "Run", verdict: Sequence[str]) -> None:
+    note = cut("\n\n".join(map(markdown_text, verdict)), MAX_TAG_CHARACTERS)
     if run.data.tags.get("mlflow.note.content", "") != note:
         client.set_tag(run.info.run_id, "mlflow.note.content", note)
 

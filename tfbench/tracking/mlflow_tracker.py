@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ from tfbench.tracking.mlflow_calls import (
 )
 from tfbench.tracking.mlflow_view import OVERVIEW
 from tfbench.tracking.run_files import write_files
-from tfbench.tracking.tracker import SweepFigures, TrackedSweep, describe_recovery
+from tfbench.tracking.tracker import Curve, TrackedSweep, describe_recovery
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
@@ -157,20 +157,20 @@ class MlflowTracker:
             self._connected().set_terminated(progress.run.run_id, status=result.status, end_time=ended)
             self._connected().log_artifacts(progress.run.run_id, str(files))
 
-    def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
+    def show_sweep(self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]) -> TrackedSweep:
         """Writes the view of a sweep into the experiment, and what is known since all of its runs are made.
 
         Nothing is written where no run of it is.
         """
         again = self._store.command("ui", "--sweep", plan.sweep_id)
-        num_runs = sum(len(curve.run_ids) for curve in figures.curves)
+        num_runs = sum(len(curve.run_ids) for curve in curves)
         with self._asking(f"Nothing measured is lost; `{again}` tries again.", num_runs * _SECONDS_PER_RUN):
             is_there = not self._database or self._database.exists()
             experiment = self._find_experiment() if is_there else None
             if experiment is None:
                 return TrackedSweep(experiment_id="", run_ids=frozenset())
             experiment_id = str(experiment.experiment_id)
-            run_ids = mlflow_sweep.write_sweep(self._connected(), experiment, plan, figures)
+            run_ids = mlflow_sweep.write_sweep(self._connected(), experiment, plan, curves, verdict)
             return TrackedSweep(experiment_id=experiment_id, run_ids=run_ids)
 
     def _connected(self) -> "MlflowClient":
@@ -279,9 +279,9 @@ class MlflowTracker:
 def main() -> None:
     """Imports MLflow, and answers what is asked until the other end of the socket is closed."""
     with contextlib.suppress(EOFError, OSError), Connection(int(sys.argv[1])) as connection:
-        uri, experiment, root, patience_seconds = connection.recv()
+        uri, experiment, root = connection.recv()
         with contextlib.suppress(ImportError):  # which is said once MLflow is asked
-            set_up_mlflow(patience_seconds)
+            set_up_mlflow()
 
         @contextlib.contextmanager
         def bounded(more: float) -> Iterator[None]:
@@ -291,7 +291,7 @@ def main() -> None:
                 connection.send((False, silent_server(uri, describe_recovery(uri, Store(root)))))
                 os._exit(1)
 
-            timer = threading.Timer(_MARGIN * find_patience(patience_seconds) + more, give_up)
+            timer = threading.Timer(_MARGIN * find_patience() + more, give_up)
             timer.start()
             try:
                 yield

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
-from tfbench.recipe.value_types import THREADS
 from tfbench.records.sweep import BATCH_KEY, ROUND_TAG, SWEEP_TAG, SweepPlan
 
 if TYPE_CHECKING:
@@ -214,7 +213,7 @@ def sweep_view(plan: SweepPlan, curves: "Sequence[Curve]" = ()) -> View:
 
 def param_of(key: str) -> str:
     """Returns under which name MLflow has a key of a recipe."""
-    return {THREADS: "training.intra_op_threads", BATCH_KEY: "global_batch_size"}.get(key, key)
+    return "global_batch_size" if key == BATCH_KEY else key
 
 
 def _curve_charts(curves: "Sequence[Curve]") -> list[Chart]:

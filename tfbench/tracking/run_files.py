@@ -35,7 +35,8 @@ def write_files(
     shutil.copyfile(journal_path, folder / "journal.jsonl")
     document = run_document(result, summary, tracked)
     (folder / "result.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    if not _is_point(result):
+    request = result.request
+    if not (SWEEP_TAG in request.tags and request.recipe.measurement.is_limited):
         plots.write_plots(result, summary, folder)
     trace = sorted(path for path in (kept / TRACE_FOLDER).rglob("*") if path.is_file())
     for path in (*list_files(journal_path), *list_worker_journals(journal_path).values(), *trace):
@@ -47,8 +48,3 @@ def write_files(
 def list_files(journal_path: Path) -> list[Path]:
     """Returns what a run left for its user beside the journal: the trained model, and the picture of it."""
     return sorted(files_folder(journal_path).glob("model.?*"))
-
-
-def _is_point(result: RunResult) -> bool:
-    request = result.request
-    return SWEEP_TAG in request.tags and request.recipe.measurement.is_limited

@@ -26,7 +26,6 @@ HOST = "127.0.0.1"
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - only where somebody asks for it
 DEFAULT_PORT = 5000
 TRIED_PORTS = 50
-HTTP_PORT = 80
 START_SECONDS = 300.0  # the first start after an installation reads hundreds of megabytes
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.2
@@ -82,8 +81,7 @@ def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Pop
         database.relocate(store.database, store.artifacts)
     arguments = ["server", "--host", host, "--port", str(port), "--workers", "1", "--uvicorn-opts", _GRACE]
     if host != HOST:
-        names = [f"{name}:{port}" for name in _own_names(host)]
-        names += _own_names(host) if port == HTTP_PORT else []  # which browsers leave out
+        names = [end for name in _own_names(host) for end in (f"{name}:{port}", name)]  # browsers leave port 80 out
         arguments += ["--allowed-hosts", ",".join(names)]
         arguments += ["--cors-allowed-origins", ",".join(f"http://{name}" for name in names)]
     arguments += ["--backend-store-uri", store.tracking_uri]

@@ -6,7 +6,7 @@ import multiprocessing
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -48,14 +48,6 @@ class Curve:
     inconclusive: tuple[int, ...] = ()  # points whose ratio is not shown
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class SweepFigures:
-    """What is known of a sweep once its runs are made."""
-
-    curves: tuple[Curve, ...]
-    verdict: tuple[str, ...]
-
-
 class Tracker:
     """MLflow of one address and experiment; its process starts when it is first asked, and ends with this.
 
@@ -63,7 +55,6 @@ class Tracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where the journals are, and where it is noted which MLflow run stands for which run.
-        patience_seconds: As of `mlflow_calls.find_patience`.
         tell: Called with what is waited for, once.
 
     Raises:
@@ -75,18 +66,15 @@ class Tracker:
         tracking_uri: str,
         experiment: str,
         store: Store,
-        *,
-        patience_seconds: float | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         require_address(tracking_uri)
-        self._place = (tracking_uri, experiment, store.root, patience_seconds)
+        self._place = (tracking_uri, experiment, store.root)
         self._recover = describe_recovery(tracking_uri, store)
         self._tell, self._word = None, ""
         if is_server(tracking_uri):
-            patience = find_patience(patience_seconds)
             self._tell = tell
-            self._word = f"waiting for MLflow at {without_secrets(tracking_uri)} (gives up after {patience:g} s)"
+            self._word = f"waiting for MLflow at {without_secrets(tracking_uri)} (gives up after {find_patience():g} s)"
         self._child: _Child | None = None
         self._silence: tuple[float, SilentServerError] | None = None  # until when the server is not asked, and why
         self._waited = 0.0  # seconds, for the answer that comes next
@@ -104,13 +92,13 @@ class Tracker:
         tracked: TrackedRun = self._ask("project", run_id)
         return tracked
 
-    def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
+    def show_sweep(self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]) -> TrackedSweep:
         """Writes what shows a sweep by itself, and what its runs say together; a second call changes nothing."""
         while self._child and self._child.pending and self._child.connection.poll(0.0):
             self._take_in(0.0)
         if self._child and self._child.pending:  # by a run that was stopped, which did not wait for the answer
             raise TrackingError("MLflow has not answered yet.")
-        shown: TrackedSweep = self._ask("show_sweep", plan, figures)
+        shown: TrackedSweep = self._ask("show_sweep", plan, curves, verdict)
         return shown
 
     def begin(self, method: str, *arguments: Any) -> "Future[Any]":

@@ -131,7 +131,7 @@ def test_other_comparisons_tell_nothing_of_scaling() -> None:
     two = {1: 960.0, 2: 1536.0}
     assert comparison_document(scaled({1: 960.0}), ())["scaling"] is None
     assert find_scaling(scaled(two, baseline="mirrored gpu:0,gpu:1")) is None
-    assert find_scaling(scaled(two, settings=[{}, {"threads": 1}])) is None  # several settings
+    assert find_scaling(scaled(two, settings=[{}, {"training.intra_op_threads": 1}])) is None  # several settings
     assert find_scaling(compare([])) is None
     (row,) = scaled(two).rows
     one, more = (entry.runs for entry in row.entries.values())

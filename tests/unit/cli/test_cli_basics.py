@@ -168,15 +168,6 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
     assert list(in_tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_devices_asks_tensorflow_and_keeps_its_chatter_from_the_user(tfbench: Cli) -> None:
-    done = tfbench("devices", "--format", "json")
-    assert (done.exit_code, done.stderr) == (0, "")
-    report = json.loads(done.stdout)
-    assert report["logical_cores"] == os.cpu_count()
-    assert report["backends"][0]["version"].startswith("2.")
-
-
 @pytest.mark.parametrize("arguments", [("list",), ("list", "--format", "json"), ("show", "--help")])
 def test_a_full_disk_behind_stdout_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:

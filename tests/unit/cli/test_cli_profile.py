@@ -9,50 +9,45 @@ import pytest
 
 from profile_runs import KILLED, build_profile_run
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.errors import DeviceError, TfbenchError
+from tfbench.errors import DeviceError
 from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import RunRequest, TrackedRun
-from tfbench.report.run.console import RunConsole
-from tfbench.runs import session
 from tfbench.runs.run import Run, RunLimits
+from tfbench.runs.run_maker import RunMaker
 
 Cli = Callable[..., Any]
 TRACKED = TrackedRun(tracking_uri="sqlite:////mlruns/mlflow.db", experiment_id="1", run_id="m1")
 
 
 class Profiles:
-    """Stands in for the measuring processes."""
+    """Stands in for the measuring processes, which end by kind as `fates` says: with an error, or killed."""
 
     def __init__(self) -> None:
         self.requests: list[RunRequest] = []
         self.limits: list[RunLimits] = []
-        self.rejections: dict[str, TfbenchError] = {}  # by kind
-        self.killed: set[str] = set()
+        self.fates: dict[str, Any] = {}
 
     @property
     def kinds(self) -> list[str]:
         return [request.profile.kind for request in self.requests if request.profile]
 
-    def execute(
-        self, request: RunRequest, state: Any, store: Any, tracker: Any, console: RunConsole, limits: RunLimits, *_: Any
-    ) -> Run:
+    def make(self, request: RunRequest, observer: Any, limits: RunLimits) -> Run:
         self.requests.append(request)
         self.limits.append(limits)
-        kind = self.kinds[-1]
-        if kind in self.rejections:
-            raise self.rejections[kind]
-        is_killed = kind in self.killed
-        result = build_profile_run(request, **({"exit": KILLED, "stage": "timing in turns"} if is_killed else {}))
+        fate = self.fates.get(self.kinds[-1])
+        if isinstance(fate, Exception):
+            raise fate
+        result = build_profile_run(request, **({"exit": KILLED, "stage": "timing in turns"} if fate else {}))
         summary, journal = summarize_run(result), Path("run.jsonl")
-        console.finish(result, summary, TRACKED, str(journal))
-        return Run(result=result, summary=summary, tracked=TRACKED, journal=journal, was_interrupted=is_killed)
+        observer.finish(result, summary, TRACKED, str(journal))
+        return Run(result=result, summary=summary, tracked=TRACKED, journal=journal, was_interrupted=bool(fate))
 
 
 @pytest.fixture
 def profiles(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Profiles:
     monkeypatch.setenv("COLUMNS", "120")
     profiles = Profiles()
-    monkeypatch.setattr(session, "execute_run", profiles.execute)
+    monkeypatch.setattr(RunMaker, "make", lambda maker, *arguments: profiles.make(*arguments))
     return profiles
 
 
@@ -91,14 +86,14 @@ def test_json_is_one_document_with_null_for_what_was_not_asked_for(tfbench: Cli,
 
 
 def test_a_rejected_profile_is_an_error(tfbench: Cli, profiles: Profiles) -> None:
-    profiles.rejections["step"] = DeviceError("a profile is of the step of one replica.")
+    profiles.fates["step"] = DeviceError("a profile is of the step of one replica.")
     done = profile(tfbench, "--trace", "--format", "json")
     assert (done.exit_code, profiles.kinds) == (2, ["step"])
     assert "a profile is of the step of one replica." in json.loads(done.stdout)["error"]["message"]
 
 
 def test_a_rejection_after_the_first_profile_costs_only_its_own(tfbench: Cli, profiles: Profiles) -> None:
-    profiles.rejections["trace"] = DeviceError("no profiler.")
+    profiles.fates["trace"] = DeviceError("no profiler.")
     done = profile(tfbench, "--trace", "--format", "json")
     assert (done.exit_code, profiles.kinds) == (1, ["step", "trace"])
     document = json.loads(done.stdout)
@@ -107,7 +102,7 @@ def test_a_rejection_after_the_first_profile_costs_only_its_own(tfbench: Cli, pr
 
 
 def test_after_an_interruption_nothing_more_is_begun(tfbench: Cli, profiles: Profiles) -> None:
-    profiles.killed.add("step")
+    profiles.fates["step"] = "killed"
     done = profile(tfbench, "--trace")
     assert (done.exit_code, profiles.kinds) == (130, ["step"])
     assert "KILLED while timing in turns: interrupted by SIGINT\n" in done.stdout

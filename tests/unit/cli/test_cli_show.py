@@ -80,12 +80,3 @@ def test_a_network_that_cannot_be_built_is_one_message_and_exit_code_2(tfbench: 
     child(None)
     done = tfbench("show", "mnist_mlp")
     assert (done.exit_code, "mnist_mlp: the network was not built within 300 s." in done.stderr) == (2, True)
-
-
-@pytest.mark.slow
-def test_show_builds_the_network_in_a_process_whose_chatter_is_kept_from_the_user(tfbench: Cli) -> None:
-    done = tfbench("show", "mnist_hidden100_mlp", "--format", "json")
-    assert (done.exit_code, done.stderr) == (0, "")
-    shown = json.loads(done.stdout)
-    assert shown.items() >= SUMS.items()
-    assert [row["name"] for row in shown["layers"]] == ["data", "labels", "dense", "dense_1", "probs"]

@@ -37,15 +37,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
     return found
 
 
-def test_the_number_of_workers_is_in_the_recipe_whoever_said_it(
-    run: Cli, asked: list[RunRequest], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_workers_is_in_the_recipe_whoever_said_it(run: Cli, asked: list[RunRequest]) -> None:
     run("--workers", "2")
     run("--set", "distribution.num_workers=2")
-    monkeypatch.setenv("TFBENCH_COORDINATOR", "a:1")
-    monkeypatch.setenv("TFBENCH_NUM_WORKERS", "2")
-    monkeypatch.setenv("TFBENCH_WORKER_INDEX", "0")
-    run()
+    run(*SECOND[:-1], "0")
     assert [request.recipe.distribution.num_workers for request in asked] == [2, 2, 2]
     assert [request.worker_rank and request.worker_rank.addresses for request in asked] == [None, None, ("a:1",)]
 

@@ -78,12 +78,6 @@ def test_stdout_is_written_to_whatever_it_is(tmp_path: Path, capfd: pytest.Captu
     assert capfd.readouterr().out == "to /dev/stdout\nto /dev/fd/1\n"
 
 
-def test_an_export_is_whole_and_goes_to_a_pipe_too(tfbench: Cli, in_tmp_path: Path, fifo: Path) -> None:
-    journal = write_journal(Store(Path("mlruns")), build_sized_result(0))
-    assert read_while(lambda: tfbench("export", "@last", "-o", str(fifo)), fifo) == journal.read_bytes()
-    assert fifo.is_fifo()
-
-
 @pytest.mark.parametrize("name", ["pipe.jsonl", "RUN.brief.json", "RUN.tracked.json", "RUN.lock"])
 @pytest.mark.parametrize("command", ["runs", "recover"])
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(in_tmp_path: Path, tfbench: Cli, name: str, command: str) -> None:

@@ -10,6 +10,7 @@ from tfbench.report.comparison.plots import comparison_plots, corner_rows, lay_o
 from tfbench.report.plot import Plot
 
 BATCH, WIDTH = "training.global_batch_size", "model.hidden_units"
+THREADS = "training.intra_op_threads"
 DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
 
 
@@ -91,7 +92,7 @@ def test_single_runs_have_no_intervals_and_what_there_is_nothing_of_no_plot() ->
     ("settings", "label", "xs"),
     [
         ([{BATCH: 32}, {BATCH: 64}], "global batch size (samples)", [32.0, 64.0]),
-        ([{"threads": 1}, {"threads": 2}], "threads", [1.0, 2.0]),
+        ([{THREADS: 1}, {THREADS: 2}], "intra op threads", [1.0, 2.0]),
         ([{WIDTH: [10]}, {WIDTH: [20]}], "parameters of the network", [10.0, 20.0]),
         ([{"model.activation": "relu"}, {"model.activation": "tanh"}], "global batch size (samples)", [32.0, 32.0]),
     ],
@@ -100,9 +101,8 @@ def test_the_x_axis_is_the_batch_size_or_what_else_is_varied(
     settings: list[dict[str, Any]], label: str, xs: list[float]
 ) -> None:
     def brief_of(index: int, setting: dict[str, Any]) -> RunBrief:
-        values = {"training.intra_op_threads" if key == "threads" else key: value for key, value in setting.items()}
         size = setting.get(WIDTH, [1000])[0]
-        return build_brief(100.0, batch=setting.get(BATCH, 32), parameters=size, settings=values, run_id=str(index))
+        return build_brief(100.0, batch=setting.get(BATCH, 32), parameters=size, settings=setting, run_id=str(index))
 
     briefs = [brief_of(index, setting) for index, setting in enumerate(settings)]
     layout = lay_out(compare(briefs, keys=list(settings[0])))

@@ -1,7 +1,6 @@
 import dataclasses
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,9 @@ from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TrackingError
 from tfbench.records.run import ModelSummary, RunRequest
 from tfbench.report.run.repeats import repeats_document
-from tfbench.runs import session
 from tfbench.runs.run import Run
+from tfbench.runs.run_maker import RunMaker
 from tfbench.runs.series import RepeatPlan, Repeats, repeat_run
-from tfbench.store.store import Store
 
 THREE = RepeatPlan(num=3, max_num=3)
 UNTIL_2_PERCENT = RepeatPlan(num=3, max_num=6, precision=0.02)
@@ -115,30 +113,12 @@ def test_a_request_to_stop_ends_the_repeats_and_those_done_are_shown(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., FakeRuns]:
-    """Lets `tfbench run` make runs that end as they are told to, and are shown."""
-
-    def use(*fates: Fate) -> FakeRuns:
-        runs = FakeRuns(*fates)
-
-        def execute(request: RunRequest, state: Any, store: Store, tracker: Any, console: Any, *rest: Any) -> Run:
-            outcome = dataclasses.replace(runs(request), journal=store.journal_path(request.run_id))
-            console.finish(outcome.result, outcome.summary, outcome.tracked, str(outcome.journal))
-            return outcome
-
-        monkeypatch.setattr(session, "execute_run", execute)
-        return runs
-
-    return use
-
-
 @pytest.mark.parametrize(
     ("fates", "exit_code"), [((100.0,), 0), ((100.0, "FAILED", 100.0), 1), ((100.0, "STOPPED"), 130)]
 )
 def test_the_exit_code_is_that_of_the_worst_run(
-    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], fates: tuple[Fate, ...], exit_code: int
+    tfbench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, fates: tuple[Fate, ...], exit_code: int
 ) -> None:
-    fake(*fates)
-    done = tfbench("run", "sine_lstm", "--repeats", "3")
-    assert done.exit_code == exit_code
+    runs = FakeRuns(*fates)
+    monkeypatch.setattr(RunMaker, "make", lambda maker, request, *rest: runs(request))
+    assert tfbench("run", "sine_lstm", "--repeats", "3", "--no-mlflow").exit_code == exit_code

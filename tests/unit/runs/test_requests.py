@@ -62,20 +62,18 @@ def test_goes_on_from_the_newest_checkpoint_that_the_journal_reaches(tmp_path: P
     assert (Path(point.checkpoint).name, len(point.epochs)) == ("epoch_000004.npz", 4)
 
 
-def test_a_checkpoint_without_its_epochs_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"journal ends before the checkpoint .*epoch_000006\.npz.*Begin anew"):
-        resume(tmp_path, killed_run(5), 6)
-
-
 def test_a_resumed_run_without_a_checkpoint_of_its_own_goes_on_from_its_predecessor_s(tmp_path: Path) -> None:
     previous = resumed_run(before=3, epochs=4)
     assert resume(tmp_path, previous).resume == previous.request.resume
     assert resume_command(previous, "mlruns").startswith(f"tfbench run --resume {previous.request.run_id} ")
 
 
-def test_a_resumed_run_whose_own_checkpoints_are_gone_does_not_fall_back_to_its_predecessor_s(tmp_path: Path) -> None:
+def test_a_run_without_a_checkpoint_that_it_reached_does_not_go_on(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"journal ends before the checkpoint .*epoch_000006\.npz.*Begin anew"):
+        resume(tmp_path / "late", killed_run(5), 6)
+    gone = resumed_run(before=3, epochs=8, checkpoint_epoch=8)  # which does not fall back to its predecessor's
     with pytest.raises(UnknownNameError, match=r"no checkpoint to go on from.*`tfbench export` leaves checkpoints"):
-        resume(tmp_path, resumed_run(before=3, epochs=8, checkpoint_epoch=8))
+        resume(tmp_path / "gone", gone)
 
 
 def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path) -> None:

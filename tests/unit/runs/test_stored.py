@@ -9,7 +9,7 @@ import pytest
 
 import tfbench
 from journals import build_sized_result, hold, write_journal
-from tfbench.errors import StillRunningError, UnknownNameError
+from tfbench.errors import StillRunningError
 from tfbench.runs.run_status import StopSignals
 from tfbench.store.store import Store
 
@@ -29,18 +29,6 @@ def test_what_python_shows_of_runs_is_a_line_and_a_table(store: Store) -> None:
     page = compared._repr_html_()
     assert page.count("<tr>") == 1 + len(compared.comparison.rows)
     assert all(html.escape(sentence) in page for sentence in compared.verdict)
-
-
-def test_a_run_is_read_with_what_was_made_of_it(store: Store) -> None:
-    expected = build_sized_result(0)
-    run = tfbench.read_run(expected.request.run_id, store="mlruns")
-    assert (run.run_id, run.status, run.reason) == (expected.request.run_id, "FINISHED", "")
-    assert run.result.epochs == expected.epochs
-    assert run.journal == store.journal_path(run.run_id)
-    assert run.tracked is None
-    assert run.row() in tfbench.load_runs()
-    with pytest.raises(UnknownNameError, match="run 'nobody': not in store mlruns"):
-        tfbench.read_run("nobody")
 
 
 def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import contextlib
 import errno
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from tfbench.errors import (
     TrackingError,
     UnknownNameError,
 )
+from tfbench.records.journal import Journal, request_fields
 from tfbench.records.observer import Observer
 from tfbench.records.sweep import PlannedRunResult, Setup, Variation
 from tfbench.runs.recovery import recover
@@ -79,7 +81,6 @@ def test_a_sweep_without_its_data_is_none(store: Store, before: tuple[Fate, ...]
 
 def test_data_that_goes_later_is_a_result(store: Store) -> None:
     assert outcomes(make_sweep(store, 100.0, DatasetError("no data"), 100.0, 100.0)[0])[1] == "REJECTED"
-    FakeRuns(DatasetError("no data"), 100.0)
 
 
 def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
@@ -184,15 +185,14 @@ def test_batches_that_do_not_divide_among_the_replicas_are_named_before_anything
 def test_a_sweep_goes_on_where_its_newest_run_is_tracked(store: Store) -> None:
     _, runs = make_sweep(store, 100.0, 100.0, "STOPPED")  # the third begins, and never ends
     assert find_tracking(store, "abc") is None
-    ids = [request.run_id for request in runs.requests]
-    for run_id, experiment in zip(ids, ("first", "second", "third"), strict=True):
-        store.journals.mkdir(parents=True, exist_ok=True)
-        store.write_state(run_id, TrackingState(tracking_uri="http://bench:5000", experiment=experiment))
-        found = find_tracking(store, "abc")
-        assert found is not None
-        assert (found.tracking_uri, found.experiment) == ("http://bench:5000", experiment)
+    for request, experiment in zip(runs.requests, ("first", "second", "third"), strict=True):
+        with contextlib.closing(Journal(store.create_journal(request.run_id))) as journal:
+            journal.append("request", **request_fields(request))
+        state = TrackingState(tracking_uri="http://bench:5000", experiment=experiment)
+        store.write_state(request.run_id, state)
+        assert find_tracking(store, "abc") == state
     go_on(store, InterruptedRunError("SIGINT"))  # whose note goes with it
-    assert find_tracking(store, "abc") == found
+    assert find_tracking(store, "abc") == state
 
 
 def test_a_disk_that_is_full_ends_the_sweep_says_how_to_go_on_and_keeps_the_record(

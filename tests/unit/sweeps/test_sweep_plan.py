@@ -41,7 +41,6 @@ def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_roun
         ("training.global_batch_size=32,32", "training.global_batch_size", (32,)),
         ("model.hidden_units=[[100],[1000, 1000]]", "model.hidden_units", ([100], [1000, 1000])),
         ("training.precision=float32,mixed_float16", "training.precision", ("float32", "mixed_float16")),
-        ("threads=1,2", "threads", (1, 2)),
     ],
 )
 def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[Any, ...]) -> None:
@@ -52,7 +51,7 @@ def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[An
     ("text", "message"),
     [
         ("training.epochs", "must be KEY=VALUE,VALUE"),
-        ("global_batch_size=32", "must be a key of model, dataset, training, measurement, or threads"),
+        ("global_batch_size=32", "must be a key of model, dataset, training, measurement. Received"),
         ("distribution.strategy=default,mirrored", "Setups vary the distribution: --setup"),
         ("training.epochs=[1", "is no list of values"),
         ("training.epochs=[]", "needs at least one value"),
@@ -112,7 +111,9 @@ def test_machines_may_differ_where_they_are_what_is_compared_and_what_is_set_on_
     assert "hostname" not in list_compared(build_plan(setups=(one, other, *TWO_SETUPS)))  # not all setups name one
 
 
-@pytest.mark.parametrize(("own", "key"), [("backend=jax", "training.backend"), ("intra_op_threads=2", "threads")])
+@pytest.mark.parametrize(
+    ("own", "key"), [("backend=jax", "training.backend"), ("intra_op_threads=2", "training.intra_op_threads")]
+)
 def test_what_is_varied_is_no_setup_s_own(own: str, key: str) -> None:
     varied = [Variation(key=key, values=(1, 2))]
     with pytest.raises(RecipeError, match=f"^default {own}: training.[a-z_]* is varied already"):

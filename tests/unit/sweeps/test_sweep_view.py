@@ -1,6 +1,6 @@
 """Which view `tfbench ui --sweep` opens, where it is, and what is said when it cannot be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.show_in_mlflow import ShownSweep, find_shown_sweep, show_sweep
-from tfbench.tracking.tracker import SweepFigures, TrackedSweep
+from tfbench.tracking.tracker import Curve, TrackedSweep
 
 Cli = Callable[..., Any]
 
@@ -25,14 +25,14 @@ class Tracker:
     def __init__(self, *run_ids: str) -> None:
         self.run_ids = frozenset(run_ids)
         self.addresses: list[tuple[str, str]] = []
-        self.figures: SweepFigures
+        self.num_curves = 0
 
     def at(self, uri: str, experiment: str, *rest: Any) -> Any:
         self.addresses.append((uri, experiment))
         return self
 
-    def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
-        self.figures = figures
+    def show_sweep(self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]) -> TrackedSweep:
+        self.num_curves = len(curves)
         return TrackedSweep(experiment_id="7", run_ids=self.run_ids)
 
 
@@ -63,7 +63,7 @@ def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> No
     tracker = Tracker(*store.run_ids()[2:6])
     shown = find_shown_sweep(store, *read_sweep(store, "abc"), tracker.at)
     assert tracker.addresses == [("http://bench:5000", "other")]
-    assert len(tracker.figures.curves) == 2
+    assert tracker.num_curves == 2
     assert shown == ShownSweep("http://bench:5000", "7", 3)
 
 
@@ -84,7 +84,7 @@ def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> 
 def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Tracker:
     """What the command takes for MLflow; it has all runs."""
     tracker = Tracker(*store.run_ids())
-    monkeypatch.setattr(ui, "make_tracker", tracker.at)
+    monkeypatch.setattr(ui, "tracker_maker", lambda *_: tracker.at)
     return tracker
 
 

@@ -121,20 +121,20 @@ def test_a_point_that_failed_in_a_task_is_not_tried_again_and_data_that_is_missi
 
 
 def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(store: Store) -> None:
-    finished, failed = leave_run(store, 0), leave_run(store, 1, exit=RunExit(status="FAILED", reason="no memory"))
+    leave_run(store, 0)
+    failed = leave_run(store, 1, exit=RunExit(status="FAILED", reason="no memory"))
     limited = leave_run(store, 2, exit=RunExit(status="KILLED", reason="timed out: it took longer"))
     leave_run(store, 3, exit=RunExit(status="KILLED", reason="interrupted by SIGTERM"))
     gone = dataclasses.replace(build_planned_result(PLAN, list_planned_runs(PLAN)[4], 1.0), stage="training", exit=None)
     leave_run(store, 4, exit=deduce_exit(gone))
     newer = leave_run(store, 0, later=3600.0)
-    found = find_results(store, PLAN, store.run_ids())
+    found = find_results(store, PLAN)
     assert {number: (one.outcome, one.run_id) for number, one in found.items()} == {
         0: ("FINISHED", newer),
         1: ("FAILED", failed),
         2: ("KILLED", limited),
     }
-    assert find_results(store, PLAN, [finished])[0].run_id == finished
-    assert find_results(store, build_plan(sweep_id="other"), store.run_ids()) == {}
+    assert find_results(store, build_plan(sweep_id="other")) == {}
 
 
 def test_what_was_imported_of_a_sweep_is_noted_once_and_what_is_missing_is_made_here(store: Store) -> None:

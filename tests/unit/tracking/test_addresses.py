@@ -8,7 +8,7 @@ import pytest
 
 from journals import build_sized_result, write_journal
 from tfbench.errors import TrackingError
-from tfbench.runs.run_maker import choose_place, open_tracker
+from tfbench.runs.run_maker import open_maker, open_tracker
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import mlflow_tracker
 from tfbench.tracking.address import find_named, require_address
@@ -37,14 +37,14 @@ def test_a_store_notes_where_to_and_no_password(store: Store, uri: str) -> None:
 
 def test_the_password_comes_from_the_user_s_call_or_environment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = SERVER
-    state = TrackingState(tracking_uri=uri.replace("s3cret", "***"), experiment="x")
+    masked = uri.replace("s3cret", "***")
     with pytest.raises(TrackingError, match=r"with the password in place of \*\*\*"):
-        open_tracker(state, store)
-    assert open_tracker(state, store, uri)._place[0] == uri
+        open_tracker(masked, "x", store)
+    assert open_tracker(masked, "x", store, uri)._place[0] == uri
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    assert open_tracker(state, store)._place[0] == uri
+    assert open_tracker(masked, "x", store)._place[0] == uri
     without = uri.replace("me:s3cret@", "")  # it may be in MLFLOW_TRACKING_PASSWORD, or in PGPASSWORD
-    assert open_tracker(state, store, without)._place[0] == without
+    assert open_tracker(masked, "x", store, without)._place[0] == without
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_address_that_cannot_be_used_is_rejected_and_its_password_not_shown(
 ) -> None:
     for reject in (
         lambda: require_address(uri),
-        lambda: choose_place(store, tracking_uri=uri, experiment=None),  # though nothing is tracked
+        lambda: open_maker(store, False, uri, None),  # though nothing is tracked
         lambda: MlflowTracker(uri, "x", store),
     ):
         with pytest.raises(TrackingError) as caught:

@@ -55,7 +55,7 @@ def test_a_server_that_is_silent_is_waited_for_with_a_word_and_not_again_at_once
 ) -> None:
     children, told = SilentChildren(monkeypatch), list[str]()
     children.answer = (False, SilentServerError("did not answer"))
-    tracker = Tracker(URI, "tfbench", store, patience_seconds=20.0, tell=told.append)
+    tracker = Tracker(URI, "tfbench", store, told.append)
     for number in (1, 2):
         for _ in range(3):
             with pytest.raises(SilentServerError):
@@ -90,7 +90,7 @@ def test_the_view_of_a_sweep_does_not_wait_for_what_its_last_run_gave_up(
     tracker, nothing = Tracker(URI, "tfbench", store), Any
     tracker.begin("prepare")
     with pytest.raises(TrackingError, match="has not answered"):
-        tracker.show_sweep(nothing, nothing)  # type: ignore[arg-type]
+        tracker.show_sweep(nothing, nothing, nothing)  # type: ignore[arg-type]
 
 
 def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(

@@ -154,7 +154,7 @@ def compare(
 
     Args:
         briefs: Runs that are over, of one recipe or of several that are to be compared.
-        keys: Dotted keys that tell rows apart, or "threads"; None: all in which the runs differ.
+        keys: Dotted keys that tell rows apart; None: all in which the runs differ.
         settings: The rows, in their order; others, and all without it, come by network size and batch size.
         setups: The columns, in their order; None: as they come.
         baseline: The setup that others are held against; None: the first.
@@ -183,7 +183,7 @@ def compare(
         cells_of(setting)
     num_planned = len(grid)
     for brief in measured:
-        cells_of({key: _setting_value(brief.settings, key) for key in keys})[names[brief.run_id]].runs.append(brief)
+        cells_of({key: brief.settings.get(key) for key in keys})[names[brief.run_id]].runs.append(brief)
     for failure in failed:
         cells_of(failure.setting)[failure.setup].failures.append(failure)
     by_recipe = {brief.recipe: brief.references for brief in briefs}
@@ -200,11 +200,6 @@ def compare(
         references=tuple(one for place, one in enumerate(published) if one not in published[:place]),
         compared=tuple(compared),
     )
-
-
-def _setting_value(settings: Mapping[str, Any], key: str) -> Any:
-    """Returns a value of a run's settings; "threads" stands for both thread settings."""
-    return settings.get("training.intra_op_threads" if key == "threads" else key)
 
 
 def _make_row(setting: dict[str, Any], cells: Mapping[str, _Cell], rules: _Rules) -> Row:
@@ -284,7 +279,7 @@ def _failure_of(brief: RunBrief, keys: Sequence[str], setup: str) -> Failure | N
     if brief.speed:
         return None
     reason = brief.reason or "no steady steps were measured"
-    setting = {key: _setting_value(brief.settings, key) for key in keys}
+    setting = {key: brief.settings.get(key) for key in keys}
     return Failure(setting=setting, setup=setup, outcome=brief.status, reason=reason)
 
 
