@@ -79,24 +79,16 @@ def test_commands_of_a_page_work(page: str, shell: Callable[[str], None]) -> Non
         shell(command)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_is_not_run_says_why(page: Path) -> None:
-    marks = [block["mark"] for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
-    assert all(mark.strip(": ") for mark in marks if mark is not None)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_ends(page: Path) -> None:
-    fences = re.findall(r"^```(\w*)", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert all(fences[::2])  # one that begins names its language; one that did not end would put it elsewhere
-    assert not any(fences[1::2])
-    assert len(fences) % 2 == 0
-
-
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_a_page_links_to_is_there(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
+def test_blocks_end_and_say_why_they_are_not_run_and_what_is_linked_to_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    marks = [block["mark"] for block in _BLOCK.finditer(text)]
+    assert all(mark.strip(": ") for mark in marks if mark is not None)
+    fences = re.findall(r"^```(\w*)", text, re.MULTILINE)
+    assert all(fences[::2])  # one that begins names its language; one that did not end would put it elsewhere
+    assert not any(fences[1::2]) and len(fences) % 2 == 0
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in target]
     assert [target for target in targets if target and not (page.parent / target).exists()] == []
 
 
