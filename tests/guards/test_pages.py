@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import pytest
@@ -31,32 +30,26 @@ _BLOCK = re.compile(
 )
 
 
-class Commands(NamedTuple):
-    """The `tfbench` commands of a page."""
-
-    run: list[str]
-    not_run: list[str]
-
-
-def extract_commands(text: str) -> Commands:
-    """Finds the commands of a Markdown page.
+def extract_commands(text: str) -> list[str]:
+    """Finds the `tfbench` commands of a Markdown page that are run.
 
     In a console block a command follows "$ ", other lines are output; in a sh block every line is a command. Of
     `pip install . && tfbench run x` the second part is taken.
     """
-    commands = Commands([], [])
+    commands = list[str]()
     for block in _BLOCK.finditer(text):
+        if block["mark"] is not None:
+            continue
         lines = block["body"].replace("\\\n", " ").splitlines()
         if block["language"] == "console":
             lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
         parts = [part.strip() for line in lines for part in line.split("&&")]
-        found = commands.run if block["mark"] is None else commands.not_run
-        found += [re.sub(r"\s+", " ", part) for part in parts if re.match(r"tfbench\b", part)]
+        commands += [re.sub(r"\s+", " ", part) for part in parts if re.match(r"tfbench\b", part)]
     return commands
 
 
 def list_pages_with_commands() -> list[str]:
-    return [str(page.relative_to(ROOT)) for page in PAGES if extract_commands(page.read_text(encoding="utf-8")).run]
+    return [str(page.relative_to(ROOT)) for page in PAGES if extract_commands(page.read_text(encoding="utf-8"))]
 
 
 def test_the_readme_and_the_tutorial_show_commands_that_can_be_run() -> None:
@@ -75,7 +68,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], None]:
 @pytest.mark.integration
 @pytest.mark.parametrize("page", list_pages_with_commands())
 def test_commands_of_a_page_work(page: str, shell: Callable[[str], None]) -> None:
-    for command in extract_commands((ROOT / page).read_text(encoding="utf-8")).run:
+    for command in extract_commands((ROOT / page).read_text(encoding="utf-8")):
         shell(command)
 
 

@@ -1,6 +1,5 @@
 """A server does what it is asked, and its answer is lost: nothing is missing then, and nothing is there twice."""
 
-import collections
 import contextlib
 import dataclasses
 import json
@@ -112,15 +111,6 @@ def test_answers_that_are_lost_cost_nothing(server: MlflowServer, proxy: LossyPr
     state = store.read_state(RUN)
     assert state and state.projected_bytes == store.journal_path(RUN).stat().st_size
     assert not (store.database.exists() or store.artifacts.exists())
-
-
-def test_a_call_that_arrives_after_its_repetition_leaves_no_second_run(
-    server: MlflowServer, proxy: LossyProxy, store: Store
-) -> None:
-    proxy.late.append("runs/create")
-    track(proxy, store, "late")
-    assert collections.Counter(proxy.asked)["/api/2.0/mlflow/runs/create"] == 2
-    require_whole(server, "late", store)
 
 
 def test_of_runs_that_killed_clients_left_one_is_gone_on_with(

@@ -6,15 +6,13 @@ import json
 import shutil
 import socket
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+from contract import DEADLINE_SECONDS, wait_until
 
-DEADLINE_SECONDS = 240.0  # for what must happen, on a machine that is busy
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -32,17 +30,6 @@ _FLAGS = (
 def is_installed() -> bool:
     """Returns whether there is a Chromium and its driver."""
     return bool(shutil.which("chromium") and shutil.which("chromedriver"))
-
-
-def wait_for(condition: Callable[[], T | None], what: str) -> T:
-    """Returns the first true value of `condition`, which is asked again until a deadline."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.2)
-    raise AssertionError(f"waited {DEADLINE_SECONDS:.0f} s in vain for {what}")
 
 
 _held: list[socket.socket] = []
@@ -102,7 +89,7 @@ def open_browser(folder: Path, size: tuple[int, int] = (1700, 1300)) -> Iterator
     command = ["chromedriver", f"--port={port}"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
         try:
-            wait_for(lambda: _answers(port), "chromedriver")
+            wait_until(lambda: _answers(port), "chromedriver")
             browser = Browser(f"http://127.0.0.1:{port}", folder / "profile", size)
             try:
                 yield browser
