@@ -131,6 +131,14 @@ def store(tmp_path: Path) -> Any:
 
 
 @pytest.fixture
+def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws no plots of a run that is tracked in this process: they take a second."""
+    from tfbench.report.run import plots
+
+    monkeypatch.setattr(plots, "write_plots", lambda *_: [])
+
+
+@pytest.fixture
 def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes away what makes rich colour a pipe, or take a terminal for a simple one."""
     for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):

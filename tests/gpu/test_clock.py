@@ -64,13 +64,9 @@ def test_spans_agree_with_the_gpu_s_own_events() -> None:
     assert abs(by_events) <= TOLERANCE
 
 
-def find_published(name: str) -> Published | None:
-    return next((one for one in PUBLISHED if name.startswith(one.name)), None)
-
-
 def test_the_measured_peak_is_no_more_than_published_and_no_less_than_half() -> None:
     gpu = None if REHEARSAL else gpus.read_gpus()[0]
-    published = find_published(gpu.name) if gpu else None
+    published = next((one for one in PUBLISHED if gpu and gpu.name.startswith(one.name)), None)
     precisions = ["float32"] if REHEARSAL else ["float32", "tf32", "mixed_float16", "mixed_bfloat16"]
     found = probe("peaks", device=DEVICE, precisions=precisions)
     show(

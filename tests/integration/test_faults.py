@@ -306,7 +306,11 @@ def test_a_fault_costs_nothing_that_was_measured(
     number: int, tmp_path: Path, store: Store, tfbench: Invoke, request: pytest.FixtureRequest
 ) -> None:
     fault, chance = draw_fault(request.config.getoption("--seed"), number)
-    prepare(store, tmp_path, fault)
+    (tmp_path / "small.toml").write_text(RECIPE)
+    good = build_sized_result(0, request=build_request(run_id=GOOD_RUN, name="good"))
+    write_journal(store, good)  # which is not in MLflow yet
+    if fault.has_database:
+        make_database(store)
     victim = Victim(*(SWEEP if fault.is_sweep else RUN), cwd=tmp_path, mark=str(tmp_path))
     try:
         victim.wait_for_moment(fault.moment)
@@ -334,14 +338,6 @@ def test_a_fault_costs_nothing_that_was_measured(
         assert list(store.root.rglob(pattern)) == []
     with contextlib.closing(sqlite3.connect(store.database)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-def prepare(store: Store, folder: Path, fault: Fault) -> None:
-    """Writes the recipe, and a store with a run that is not in MLflow yet."""
-    (folder / "small.toml").write_text(RECIPE)
-    write_journal(store, build_sized_result(0, request=build_request(run_id=GOOD_RUN, name="good")))
-    if fault.has_database:
-        make_database(store)
 
 
 def require_no_traceback(done: Any) -> None:

@@ -18,7 +18,6 @@ from journals import make_database, write_journal
 from profile_runs import build_profile_run, write_profile_journal
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import RunRequest
-from tfbench.report.run import plots
 from tfbench.runs import run_maker, session
 from tfbench.runs.run import Run
 from tfbench.store.store import Store
@@ -104,7 +103,7 @@ def serve_nothing(*arguments: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def ask(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tfbench: Callable[..., Any]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tfbench: Callable[..., Any], without_plots: None
 ) -> Callable[[Sequence[str]], tuple[int, str]]:
     """Runs a command in a folder with a blank, and returns its exit code and what it printed."""
     place = tmp_path / "my work"
@@ -114,7 +113,6 @@ def ask(
     monkeypatch.setattr(session, "execute_run", measure_nothing)
     monkeypatch.setattr(server, "serve", serve_nothing)
     monkeypatch.setattr(run_maker, "Tracker", track_here)
-    monkeypatch.setattr(plots, "write_plots", lambda *_: [])  # they take a second
     make_database(Store(Path("my store")))
 
     def ask(arguments: Sequence[str]) -> tuple[int, str]:

@@ -28,8 +28,7 @@ Cli = Callable[..., Any]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "mlruns")
+def store(store: Store) -> Store:
     make_database(store)
     return store
 

@@ -18,12 +18,12 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import read_records, read_run, replay
 from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.report.run import plots
 from tfbench.runs.recovery import RecoveredRun, import_journals, recover
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 
+pytestmark = pytest.mark.usefixtures("without_plots")
 Cli = Callable[..., Any]
 RESULTS = [build_sized_result(index) for index in range(3)]
 IDS = [result.request.run_id for result in RESULTS]
@@ -49,11 +49,6 @@ class FakeTracker(MlflowTracker):
     def finish(self, result: RunResult, files: Path) -> None:
         assert (files / "journal.jsonl").is_file()
         self.finished[result.request.run_id] = result
-
-
-@pytest.fixture(autouse=True)
-def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "write_plots", lambda result, summary, folder: [])  # they take a second
 
 
 @pytest.fixture

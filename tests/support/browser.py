@@ -13,18 +13,7 @@ from typing import Any
 
 from contract import DEADLINE_SECONDS, wait_until
 
-_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-)
+_FLAGS = ("--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking")
 
 
 def is_installed() -> bool:
@@ -49,7 +38,7 @@ class Browser:
 
     def __init__(self, driver: str, profile: Path, size: tuple[int, int]) -> None:
         self._base = driver
-        flags = [*_FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"]
+        flags = [*_FLAGS, "--hide-scrollbars", f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"]
         options = {"args": flags, "binary": shutil.which("chromium")}
         capabilities = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}
         self._base += f"/session/{self._call('/session', capabilities=capabilities)['sessionId']}"

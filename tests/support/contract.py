@@ -1,4 +1,7 @@
-"""The command line as the contract tests call it: a process of its own, exit codes and JSON, nothing of the product."""
+"""The command line as the contract tests call it: a process of its own, exit codes and JSON, nothing of the product.
+
+Other tests wait as it does, and give commands the same environment.
+"""
 
 import json
 import os
