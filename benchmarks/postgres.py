@@ -10,7 +10,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-from browser import free_port, wait_for
+from browser import free_port
+from contract import wait_until
 from servers import end_family
 
 USER, PASSWORD, DATABASE = "tracking", "pl4nted", "runs"
@@ -41,7 +42,7 @@ class Postgres:
 
     def start(self) -> None:
         """Starts it, and waits until it lets somebody in; makes the database at the first time."""
-        wait_for(self._try_to_start, "PostgreSQL")
+        wait_until(self._try_to_start, "PostgreSQL")
 
     def kill(self) -> None:
         """Kills it with all its processes at once."""

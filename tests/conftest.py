@@ -5,15 +5,15 @@ import os
 import signal
 import socket
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 import generated
+from contract import Finished
 
 if not any(argument.startswith("--hypothesis-profile") for argument in sys.argv):
     settings.load_profile("few")
@@ -27,8 +27,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 _SURROUNDINGS = ("GIT_", "OMPI_", "PMI_", "SLURM_")
 _PLACES = ("JOB_COMPLETION_INDEX", "RANK", "WORLD_SIZE")
 _SETTINGS = ("TFDS_DATA_DIR", "CUDA_VISIBLE_DEVICES", "XLA_FLAGS", *_PLACES)
-
-_FIGURES = ("epochs lost", "runs unreadable", "untrue statuses", "tracebacks", "processes left", "temporaries left")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,17 +57,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Says in one line how much generated input was tried, and in one what came of the faults."""
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says in one line how much generated input was tried."""
     if generated.tried:
         terminalreporter.write_line(generated.summary_line())
-    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
-    counts = [dict(report.user_properties).get("faults") for report in reports if report.when == "call"]
-    faults = [count for count in counts if count is not None]
-    if faults:
-        total: Counter[str] = sum((Counter(count) for count in faults), Counter())
-        figures = ", ".join(f"{total[name]} {name}" for name in _FIGURES)
-        terminalreporter.write_line(f"{len(faults)} faults, seed {config.getoption('--seed')}: {figures}")
 
 
 @pytest.hookimpl(tryfirst=True)  # before fixtures that a test shares with others
@@ -140,6 +131,14 @@ def store(tmp_path: Path) -> Any:
 
 
 @pytest.fixture
+def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws no plots of a run that is tracked in this process: they take a second."""
+    from tfbench.report.run import plots
+
+    monkeypatch.setattr(plots, "write_plots", lambda *_: [])
+
+
+@pytest.fixture
 def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes away what makes rich colour a pipe, or take a terminal for a simple one."""
     for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
@@ -160,27 +159,19 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return hold
 
 
-class Outcome(NamedTuple):
-    """What a command left behind."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-
 @pytest.fixture
-def tfbench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+def tfbench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Finished]:
     """Runs the command line in this process: `tfbench("show", "mnist_mlp").exit_code`."""
     from tfbench.cli import main
 
-    def run(*arguments: str) -> Outcome:
+    def run(*arguments: str) -> Finished:
         monkeypatch.setattr(sys, "argv", ["tfbench", *arguments])
         for name in ("stdout", "stderr"):  # which `main` replaces
             monkeypatch.setattr(sys, name, getattr(sys, name))
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
             main()
-        return Outcome(int(caught.value.code or 0), *capsys.readouterr())
+        return Finished(int(caught.value.code or 0), *capsys.readouterr())
 
     return run
 

@@ -46,16 +46,10 @@ CONVOLUTION_BOUND = 30 * BOUND
 # that does not learn is 0.6 away.
 LOW_BOUND = 0.1
 
-RECIPE = (
-    *("run", "mnist_hidden100_mlp", "--data", "synthetic", "--epochs", "1", "--global-batch-size", "2000"),
-    *("--set", 'training.optimizer={name="sgd",learning_rate=0.1}', "--set", "measurement.checks=false"),
-    *ON_BACKEND,
-)
-CONVOLUTIONS = (
-    *("run", "cifar10_lenet5", "--data", "synthetic", "--epochs", "1", "--global-batch-size", "2000"),
-    *("--set", 'training.optimizer={name="sgd",learning_rate=0.01}', "--set", "measurement.checks=false"),
-    *ON_BACKEND,
-)
+_SHORT = ("--data", "synthetic", "--epochs", "1", "--global-batch-size", "2000", "--set", "measurement.checks=false")
+_SGD = 'training.optimizer={name="sgd",learning_rate=%s}'
+RECIPE = ("run", "mnist_hidden100_mlp", *_SHORT, "--set", _SGD % 0.1, *ON_BACKEND)
+CONVOLUTIONS = ("run", "cifar10_lenet5", *_SHORT, "--set", _SGD % 0.01, *ON_BACKEND)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,11 @@
-"""Who may import what from outside of tfbench, read from the source; import-linter holds its rooms apart."""
+"""Who may import what from outside of tfbench and start programs, read from the source.
+
+Import-linter holds its rooms apart. Python is started by one module, which keeps the current folder out of what is
+imported.
+"""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,45 +48,35 @@ def importers_of(*packages: str, only_at_import: bool = False) -> set[str]:
     }
 
 
-def test_only_what_measures_imports_a_framework() -> None:
-    importers = importers_of(*FRAMEWORKS)
+# Those who may import some packages, by how their names begin.
+ALLOWED = {
+    FRAMEWORKS: ("backends.", "worker.", "models.", "datasets."),
+    ("tensorflow", "tensorflow_datasets"): ("backends.tensorflow.", "datasets."),
+    ("jax",): ("backends.jax.",),
+    ("torch",): ("backends.torch.",),
+    ("mlflow",): ("tracking.mlflow_calls", "tracking.mlflow_tracker", "tracking.server"),
+    ("rich",): ("report.run.console", "report.run.series_console"),
+    # The configs of models and data sets use its Field for ranges that no other record has.
+    ("pydantic", "pydantic_core"): (
+        *("schema", "records.events", "models.", "datasets."),
+        *("recipe.value_types", "recipe.sections", "recipe.optimizers", "recipe.json_schema"),
+    ),
+}
+
+
+@pytest.mark.parametrize("packages", ALLOWED)
+def test_a_package_is_imported_where_it_belongs_alone(packages: tuple[str, ...]) -> None:
+    importers = importers_of(*packages)
     assert importers
-    assert {name.split(".")[0] for name in importers} <= {"backends", "worker", "models", "datasets"}
-
-
-def test_tensorflow_stands_in_its_own_backend_and_in_functions_of_data_sources_alone() -> None:
-    importers = importers_of("tensorflow", "tensorflow_datasets")
-    assert {module for module in importers if not module.startswith(("backends.tensorflow.", "datasets."))} == set()
-    at_import = importers_of("tensorflow", "tensorflow_datasets", only_at_import=True)
-    assert {module for module in at_import if module.startswith("datasets.")} == set()
-
-
-@pytest.mark.parametrize("framework", ["jax", "torch"])
-def test_another_framework_stands_in_its_own_backend_alone(framework: str) -> None:
-    assert {module for module in importers_of(framework) if not module.startswith(f"backends.{framework}.")} == set()
+    assert {module for module in importers if not module.startswith(ALLOWED[packages])} == set()
 
 
 def test_what_the_parent_imports_of_models_and_data_sets_imports_frameworks_in_functions_only() -> None:
     importers = importers_of(*FRAMEWORKS, only_at_import=True)
     read_by_the_parent = {m for m in MODULES if m.startswith(("models.", "datasets.")) and m.count(".") == 1}
     assert importers & read_by_the_parent == set()
-
-
-def test_only_the_tracker_and_its_calls_import_mlflow() -> None:
-    allowed = ("mlflow_calls", "mlflow_tracker", "server")
-    assert importers_of("mlflow") <= {f"tracking.{name}" for name in allowed}
-
-
-def test_only_records_know_pydantic() -> None:
-    importers = importers_of("pydantic", "pydantic_core")
-    # The configs of models and data sets use its Field for ranges that no other record has.
-    others = {module for module in importers if not module.startswith(("models.", "datasets."))}
-    of_recipes = {f"recipe.{name}" for name in ("value_types", "sections", "optimizers", "json_schema")}
-    assert others <= {"schema", "records.events", *of_recipes}
-
-
-def test_only_consoles_import_rich() -> None:
-    assert importers_of("rich") <= {"report.run.console", "report.run.series_console"}
+    at_import = importers_of("tensorflow", "tensorflow_datasets", only_at_import=True)
+    assert {module for module in at_import if module.startswith("datasets.")} == set()
 
 
 def test_the_root_holds_the_ground_alone() -> None:
@@ -93,3 +88,28 @@ def test_the_root_holds_the_ground_alone() -> None:
 def test_no_file_is_long() -> None:
     lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()}
     assert {name: length for name, length in lengths.items() if length > 320} == {}
+
+
+STARTERS = {
+    "children.py": "every process of Python",
+    "environment.py": "git, asked so that it runs nothing that the tree names",
+    "ranks.py": "Slurm, asked which nodes its list names",
+}
+STARTS = re.compile(
+    r"subprocess\.(run|Popen|call|check_call|check_output|getoutput|getstatusoutput)"
+    r"|os\.(system|popen|exec\w+|spawn\w+|posix_spawn\w*|fork\w*)|(multiprocessing\.(?!Pipe)|pty\.)\w+"
+)
+
+
+def starts_programs(path: Path) -> bool:
+    """Says whether a file calls what starts a program, or imports it in a way that would hide such a call."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and STARTS.fullmatch(ast.unparse(node.func)):
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module in ("subprocess", "multiprocessing", "pty"):
+            return True
+    return False
+
+
+def test_only_these_modules_start_programs() -> None:
+    assert {path.name for path in PACKAGE.rglob("*.py") if starts_programs(path)} == set(STARTERS)

@@ -20,14 +20,9 @@ ALL = METRICS | PROFILE_METRICS | CURVES
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_name_has_only_small_letters_digits_and_underscores(name: str) -> None:
+def test_a_name_has_only_small_letters_digits_and_underscores_and_a_meaning_of_one_line(name: str) -> None:
     assert re.fullmatch(r"[a-z0-9_/]+", name)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_meaning_is_one_line(name: str) -> None:
-    assert ALL[name].meaning
-    assert "\n" not in ALL[name].meaning
+    assert ALL[name].meaning and "\n" not in ALL[name].meaning
 
 
 def test_metrics_of_an_epoch_and_what_mlflow_shows_of_a_run_are_metrics() -> None:

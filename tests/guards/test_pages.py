@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import pytest
@@ -31,32 +30,26 @@ _BLOCK = re.compile(
 )
 
 
-class Commands(NamedTuple):
-    """The `tfbench` commands of a page."""
-
-    run: list[str]
-    not_run: list[str]
-
-
-def extract_commands(text: str) -> Commands:
-    """Finds the commands of a Markdown page.
+def extract_commands(text: str) -> list[str]:
+    """Finds the `tfbench` commands of a Markdown page that are run.
 
     In a console block a command follows "$ ", other lines are output; in a sh block every line is a command. Of
     `pip install . && tfbench run x` the second part is taken.
     """
-    commands = Commands([], [])
+    commands = list[str]()
     for block in _BLOCK.finditer(text):
+        if block["mark"] is not None:
+            continue
         lines = block["body"].replace("\\\n", " ").splitlines()
         if block["language"] == "console":
             lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
         parts = [part.strip() for line in lines for part in line.split("&&")]
-        found = commands.run if block["mark"] is None else commands.not_run
-        found += [re.sub(r"\s+", " ", part) for part in parts if re.match(r"tfbench\b", part)]
+        commands += [re.sub(r"\s+", " ", part) for part in parts if re.match(r"tfbench\b", part)]
     return commands
 
 
 def list_pages_with_commands() -> list[str]:
-    return [str(page.relative_to(ROOT)) for page in PAGES if extract_commands(page.read_text(encoding="utf-8")).run]
+    return [str(page.relative_to(ROOT)) for page in PAGES if extract_commands(page.read_text(encoding="utf-8"))]
 
 
 def test_the_readme_and_the_tutorial_show_commands_that_can_be_run() -> None:
@@ -75,28 +68,20 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], None]:
 @pytest.mark.integration
 @pytest.mark.parametrize("page", list_pages_with_commands())
 def test_commands_of_a_page_work(page: str, shell: Callable[[str], None]) -> None:
-    for command in extract_commands((ROOT / page).read_text(encoding="utf-8")).run:
+    for command in extract_commands((ROOT / page).read_text(encoding="utf-8")):
         shell(command)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_is_not_run_says_why(page: Path) -> None:
-    marks = [block["mark"] for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
-    assert all(mark.strip(": ") for mark in marks if mark is not None)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_ends(page: Path) -> None:
-    fences = re.findall(r"^```(\w*)", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert all(fences[::2])  # one that begins names its language; one that did not end would put it elsewhere
-    assert not any(fences[1::2])
-    assert len(fences) % 2 == 0
-
-
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_a_page_links_to_is_there(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
+def test_blocks_end_and_say_why_they_are_not_run_and_what_is_linked_to_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    marks = [block["mark"] for block in _BLOCK.finditer(text)]
+    assert all(mark.strip(": ") for mark in marks if mark is not None)
+    fences = re.findall(r"^```(\w*)", text, re.MULTILINE)
+    assert all(fences[::2])  # one that begins names its language; one that did not end would put it elsewhere
+    assert not any(fences[1::2]) and len(fences) % 2 == 0
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in target]
     assert [target for target in targets if target and not (page.parent / target).exists()] == []
 
 

@@ -42,24 +42,16 @@ def test_nothing_else_is_in_its_folder() -> None:
 
 def test_it_has_every_option_of_every_command() -> None:
     context = click.Context(cli)
-    num_options = 0
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
-        assert command is not None
-        options = [option for option in command.params if isinstance(option, click.Option)]
-        num_options += len(options)
+        options = [option for option in command.params if isinstance(option, click.Option)] if command else []
         text = part_of("commands", f"tfbench {name}")
         assert [o.opts for o in options if not any(f"{word} " in text or f"{word}`" in text for word in o.opts)] == []
         assert text.count("\n| `-") == len(options)
-    assert num_options > 100
 
 
 def test_it_has_every_metric_and_every_exit_code() -> None:
-    known = (
-        metrics.METRICS,
-        metrics.PROFILE_METRICS,
-        metrics.CURVE_METRICS,
-    )
+    known = (metrics.METRICS, metrics.PROFILE_METRICS, metrics.CURVE_METRICS)
     assert PAGES["docs/reference/metrics.md"].count("\n| `") == sum(map(len, known))
     codes = PAGES["docs/reference/exit-codes.md"]
     assert [code for code in ExitCode if f"\n| {code.value} |" not in codes] == []

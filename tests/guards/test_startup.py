@@ -7,41 +7,26 @@ from pathlib import Path
 import pytest
 
 HEAVY = ("tensorflow", "keras", "mlflow", "pydantic", "numpy", "rich", "matplotlib", "pandas", "scipy", "psutil")
-
-
-def heavy_modules_after(code: str, folder: Path) -> list[str]:
-    """Returns the heavy modules that a fresh interpreter has loaded once `code` has run."""
-    report = f"import sys\n{code}\nsys.stderr.write(' '.join(m for m in {HEAVY} if m in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True, cwd=folder)
-    return done.stderr.split()
+CALL = "sys.argv = ['tfbench', '{}']\nimport tfbench.cli\ntry: tfbench.cli.main()\nexcept SystemExit: pass"
+FRAMEWORKS = ("tensorflow", "keras", "mlflow")
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("code", "heavy"),
     [
-        "import tfbench",
-        "import tfbench.cli",
-        "sys.argv = ['tfbench', '--help']\nimport tfbench.cli\ntry: tfbench.cli.main()\nexcept SystemExit: pass",
-        "sys.argv = ['tfbench', '--version']\nimport tfbench.cli\ntry: tfbench.cli.main()\nexcept SystemExit: pass",
+        ("import tfbench", HEAVY),
+        ("import tfbench.cli", HEAVY),
+        (CALL.format("--help"), HEAVY),
+        (CALL.format("--version"), HEAVY),
+        ("from tfbench.recipe.files import *\nfor name in list_recipes(): load_recipe(find_recipe(name))", FRAMEWORKS),
+        ("import tfbench.machine.devices, tfbench.records.model_table, tfbench.runs.process", FRAMEWORKS),
+        ("import tfbench; tfbench.run, tfbench.sweep, tfbench.compare, tfbench.load_runs", FRAMEWORKS),
+        ("import tfbench.cli as c; [c.cli.get_command(None, name) for name in c.cli.list_commands(None)]", FRAMEWORKS),
+        # A worker hides GPUs, and rejects what cannot be, before TensorFlow is imported.
+        ("import tfbench.worker.__main__, tfbench.worker.benchmark", FRAMEWORKS),
     ],
 )
-def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
-    assert heavy_modules_after(code, tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from tfbench.recipe import files as r\nfor n in r.list_recipes(): r.load_recipe(r.find_recipe(n))",
-        "import tfbench.machine.devices, tfbench.records.model_table, tfbench.runs.baseline, tfbench.runs.process",
-        "import tfbench; tfbench.run, tfbench.sweep, tfbench.compare, tfbench.load_runs",
-        "import tfbench.cli as c; [c.cli.get_command(None, name) for name in c.cli.list_commands(None)]",
-    ],
-)
-def test_the_parent_checks_recipes_and_starts_workers_without_tensorflow(code: str, tmp_path: Path) -> None:
-    assert {"tensorflow", "keras", "mlflow"} & set(heavy_modules_after(code, tmp_path)) == set()
-
-
-def test_a_worker_hides_gpus_and_rejects_before_tensorflow_is_imported(tmp_path: Path) -> None:
-    code = "import tfbench.worker.__main__, tfbench.worker.benchmark"
-    assert {"tensorflow", "keras", "mlflow"} & set(heavy_modules_after(code, tmp_path)) == set()
+def test_nothing_heavy_is_imported_before_it_is_needed(code: str, heavy: tuple[str, ...], tmp_path: Path) -> None:
+    report = f"import sys\n{code}\nsys.stderr.write(' '.join(m for m in {heavy} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr.split() == []

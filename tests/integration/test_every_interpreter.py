@@ -2,19 +2,17 @@
 
 from pathlib import Path
 
-from runs import NO_CHECKS, run, tracked_runs
+from runs import NO_CHECKS, run_json, tracked_runs
 
 
 def test_a_network_trains_on_two_replicas_and_is_tracked(tmp_path: Path) -> None:
-    finished = run(
-        *("run", "sine_lstm", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--format", "json"),
+    document = run_json(
+        *("run", "sine_lstm", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1"),
         *("--epochs", "10", "--set", "training.precision=mixed_bfloat16", "--set", "training.steps_per_execution=4"),
         *NO_CHECKS,
         cwd=tmp_path,
         is_first=True,
     )
-    assert finished.exit_code == 0, finished.stderr
-    document = finished.document
     assert (document["status"], document["devices"]) == ("FINISHED", ["cpu:0", "cpu:1"])
     assert document["settings"]["precision"] == "mixed_bfloat16"
     assert document["epochs"][-1]["val_loss"] < document["epochs"][0]["val_loss"]

@@ -13,15 +13,17 @@ from typing import Any
 
 import pytest
 
-from builders import build_result, place_request
+from builders import build_dataset, build_result, place_request
 from journals import make_database, write_journal
 from profile_runs import build_profile_run, write_profile_journal
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.records.run import DatasetSummary, RunRequest
-from tfbench.runs import session
+from tfbench.records.run import RunRequest
+from tfbench.runs import run_maker, session
 from tfbench.runs.run import Run
 from tfbench.store.store import Store
+from tfbench.sweeps.history import list_history
 from tfbench.tracking import server
+from tfbench.tracking.mlflow_tracker import MlflowTracker
 
 STORE = ("--store", "my store")
 TWO_CPUS = ("--setup", "default cpu:0", "--setup", "mirrored cpu:0,cpu:1")
@@ -35,6 +37,7 @@ SESSION = (
     (0, "init", "my net.toml", "--model", "lenet5", "--dataset", "cifar10"),
     (0, "run", "my net.toml", "--data", "synthetic", "--no-mlflow", *STORE),
     (0, "run", "mnist_mlp", "--data", "synthetic", "--checkpoint-every", "1", *LARGER, *STORE),
+    (0, "run", "mnist_mlp", "--data", "synthetic", "--fast", *STORE),
     (0, "sweep", "--quick", "--repeats", "1", *LARGER, *STORE),
     (0, "sweep", "mnist_mlp", *QUICKLY, *TWO_CPUS, "--vary", "training.global_batch_size=32,64", "--no-mlflow", *STORE),
     (0, "sweep", "my net.toml", *QUICKLY, *TWO_CPUS, "--vary", "training.global_batch_size=8", *STORE),
@@ -72,9 +75,7 @@ def measure_nothing(request: RunRequest, state: Any, store: Store, tracker: Any,
     fields = {
         "request": request,
         "placement": place_request(request),
-        "dataset": DatasetSummary(
-            name=recipe.dataset.name, source="test", synthetic=True, train_samples=640, validation_samples=100
-        ),
+        "dataset": build_dataset(name=recipe.dataset.name),
     }
     result = build_profile_run(**fields) if request.profile else build_result(**fields)
     write = write_profile_journal if request.profile else write_journal
@@ -84,6 +85,11 @@ def measure_nothing(request: RunRequest, state: Any, store: Store, tracker: Any,
     observer.ready(result)
     observer.finish(result, summary, None, str(path))
     return Run(result=result, summary=summary, tracked=None, journal=Path("run.jsonl"))
+
+
+def track_here(tracking_uri: str, experiment: str, store: Store, **_: Any) -> MlflowTracker:
+    """Stands in for MLflow's process, which takes seconds a command."""
+    return MlflowTracker(tracking_uri, experiment, store)
 
 
 @contextlib.contextmanager
@@ -97,7 +103,7 @@ def serve_nothing(*arguments: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def ask(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tfbench: Callable[..., Any]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tfbench: Callable[..., Any], without_plots: None
 ) -> Callable[[Sequence[str]], tuple[int, str]]:
     """Runs a command in a folder with a blank, and returns its exit code and what it printed."""
     place = tmp_path / "my work"
@@ -106,6 +112,7 @@ def ask(
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(session, "execute_run", measure_nothing)
     monkeypatch.setattr(server, "serve", serve_nothing)
+    monkeypatch.setattr(run_maker, "Tracker", track_here)
     make_database(Store(Path("my store")))
 
     def ask(arguments: Sequence[str]) -> tuple[int, str]:
@@ -115,28 +122,23 @@ def ask(
     return ask
 
 
-def read_by_shell(commands: Iterable[str], folder: Path) -> list[list[str]]:
+def read_by_shell(commands: Iterable[str]) -> list[list[str]]:
     """Returns the arguments that a shell gives to tfbench, a list a command."""
-    program = folder / "tfbench"
-    program.write_text('#!/bin/sh\nprintf "%s\\0" "$@" >> given\nprintf "\\n" >> given\n', encoding="utf-8")
-    program.chmod(0o755)
-    script = f"PATH={shlex.quote(str(folder))}:$PATH\n" + "\n".join(commands)
-    subprocess.run(["bash", "-c", script], cwd=folder, check=True, capture_output=True)
-    given = (folder / "given").read_text(encoding="utf-8")
-    return [line.split("\0")[:-1] for line in given.splitlines()]
+    script = "\n".join(['tfbench() { printf "%s\\0" "$@"; echo; }', *commands])
+    done = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True)
+    return [line.split("\0")[:-1] for line in done.stdout.splitlines()]
 
 
-def test_every_command_that_is_advised_runs_as_printed(
-    ask: Callable[[Sequence[str]], tuple[int, str]], tmp_path: Path
-) -> None:
+def test_every_command_that_is_advised_runs_as_printed(ask: Callable[[Sequence[str]], tuple[int, str]]) -> None:
     advised: dict[str, tuple[str, ...]] = {}  # each with a command that advises it
     for expected, *arguments in SESSION:
         exit_code, text = ask(arguments)
         assert exit_code == expected, f"{shlex.join(arguments)}\n{text}"
         assert "Traceback" not in text
         advised |= dict.fromkeys(find_commands(text), tuple(arguments))
+    assert ("trial", 3) in [(entry.kind, entry.num_runs) for entry in list_history(Store(Path("my store")))]
     wanted = [shlex.split(command)[1:] for command in advised]
-    assert read_by_shell(advised, tmp_path) == wanted
+    assert read_by_shell(advised) == wanted
     kinds = {re.sub(r"\b[0-9a-f]{12}\b", "ID", command): command for command in advised}
     for command in kinds.values():
         exit_code, text = ask(shlex.split(command)[1:])

@@ -1,6 +1,5 @@
 """A server does what it is asked, and its answer is lost: nothing is missing then, and nothing is there twice."""
 
-import collections
 import contextlib
 import dataclasses
 import json
@@ -28,6 +27,7 @@ from tfbench.tracking.tracker import Curve
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
+pytestmark = pytest.mark.usefixtures("without_plots")
 RESULT = build_sized_result(0)
 RUN = RESULT.request.run_id
 CURVE = Curve(name="it's", place=0, over="batch size", points={32: {"samples_per_second": 1.0}}, run_ids=())
@@ -46,8 +46,7 @@ def proxy(server: MlflowServer) -> Iterator[LossyProxy]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "mlruns")
+def store(store: Store) -> Store:
     write_journal(store, RESULT)
     return store
 
@@ -84,7 +83,6 @@ def require_whole(server: MlflowServer, experiment: str, store: Store, result: R
     assert (run.info.status, run.info.end_time) == ("FINISHED", round(1000 * (result.ended_at or 0)))
     files = server.files / run.info.experiment_id / run.info.run_id / "artifacts"
     assert (files / "journal.jsonl").read_bytes() == store.journal_path(result.request.run_id).read_bytes()
-    assert {path.name for path in files.iterdir()} >= {"result.json", "loss.png"}
     assert json.loads((files / "result.json").read_text())["mlflow"]["run_id"] == run.info.run_id
 
 
@@ -112,15 +110,6 @@ def test_answers_that_are_lost_cost_nothing(server: MlflowServer, proxy: LossyPr
     state = store.read_state(RUN)
     assert state and state.projected_bytes == store.journal_path(RUN).stat().st_size
     assert not (store.database.exists() or store.artifacts.exists())
-
-
-def test_a_call_that_arrives_after_its_repetition_leaves_no_second_run(
-    server: MlflowServer, proxy: LossyProxy, store: Store
-) -> None:
-    proxy.late.append("runs/create")
-    track(proxy, store, "late")
-    assert collections.Counter(proxy.asked)["/api/2.0/mlflow/runs/create"] == 2
-    require_whole(server, "late", store)
 
 
 def test_of_runs_that_killed_clients_left_one_is_gone_on_with(

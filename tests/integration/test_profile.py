@@ -1,11 +1,10 @@
-"""`tfbench profile` as a user starts it: what is measured and kept, and what is left of one that was killed."""
+"""`tfbench profile` as a user starts it: what is measured and kept."""
 
-import signal
 from pathlib import Path
 
 import pytest
 
-from runs import Command, of_kind, run, tracked_files, tracked_runs, wait_for_the_end_of
+from runs import run, tracked_files, tracked_runs
 
 SMALL = ("mnist_mlp", "--data", "synthetic", "--set", "model.hidden_units=[8]", "--global-batch-size", "2000")
 
@@ -30,10 +29,6 @@ def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
     document = done.document
     step = document["profile"]["step"]
     assert step["num_rounds"] + step["num_slow_rounds"] == len(document["profile"]["readings"]["rounds"])
-    assert [phase["name"] for phase in step["phases"]] == [
-        *("input", "dispatch", "forward", "backward", "update", "keras loop")
-    ]
-    assert [layer["name"] for layer in step["layers"]][-2:] == ["dense", "dense_1"]
     assert document["trace"]["readings"]["operations"]
     first, second = tracked_runs(in_tmp_path / "mlruns")
     assert (first.data.tags["tfbench.profile"], second.data.tags["tfbench.profile"]) == ("step", "trace")
@@ -47,18 +42,3 @@ def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
     # An execution is a step here.
     assert count_events(trace, "train") == document["trace"]["readings"]["num_traced_steps"]
     assert "tensorboard --logdir" in done.stderr
-
-
-@pytest.mark.slow
-def test_a_profile_that_was_killed_is_recovered_with_its_rounds(in_tmp_path: Path) -> None:
-    command = Command("profile", *SMALL, "--seconds", "1000", cwd=in_tmp_path)
-    command.wait_for("profile_round", count=2)
-    worker = command.worker()
-    command.send(signal.SIGKILL)
-    command.wait()
-    wait_for_the_end_of(worker)
-    assert run("recover", cwd=in_tmp_path).exit_code == 0
-    (tracked,) = tracked_runs(in_tmp_path / "mlruns")
-    assert tracked.info.status == "KILLED"
-    assert tracked.data.metrics["profile/full_step_seconds"] > 0
-    assert len(of_kind(command.journal(), "profile_round")) >= 2

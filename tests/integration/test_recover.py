@@ -12,23 +12,43 @@ from typing import Any
 
 import pytest
 
-from fake_tracker import FakeTracker
 from journals import begin_elsewhere, build_sized_result, hold, make_database, write_journal
+from profile_runs import build_profile_run, write_profile_journal
+from tfbench.analysis.run.summary import summarize_run
+from tfbench.errors import TrackingError
 from tfbench.records.journal import read_records, read_run, replay
-from tfbench.report.run import plots
+from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.runs.recovery import RecoveredRun, import_journals, recover
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 
+pytestmark = pytest.mark.usefixtures("without_plots")
 Cli = Callable[..., Any]
 RESULTS = [build_sized_result(index) for index in range(3)]
 IDS = [result.request.run_id for result in RESULTS]
 
 
-@pytest.fixture(autouse=True)
-def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "write_plots", lambda result, summary, folder: [])  # they take a second
+class FakeTracker(MlflowTracker):
+    """A tracking server in memory."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.tracking_uri, "tfbench", store)
+        self.finished: dict[str, RunResult] = {}
+        self.rejected: set[str] = set()
+        self.connections = 0
+
+    def prepare(self) -> None:
+        self.connections += 1
+
+    def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
+        if result.request.run_id in self.rejected:
+            raise TrackingError("server rejects this run")
+        return TrackedRun(tracking_uri="fake", experiment_id="1", run_id=f"m-{result.request.run_id}")
+
+    def finish(self, result: RunResult, files: Path) -> None:
+        assert (files / "journal.jsonl").is_file()
+        self.finished[result.request.run_id] = result
 
 
 @pytest.fixture
@@ -99,6 +119,16 @@ def test_a_run_without_an_end_gets_the_one_that_its_journal_tells(
     assert (len(result.epochs), result.num_unreadable_lines) == (num_epochs, num_unreadable_lines)
     assert read_records(path)[-1]["kind"] == "exit"
     assert not path.with_suffix(".reserve").exists()
+
+
+def test_a_profile_that_was_killed_is_recovered_with_its_rounds(store: Store, tracker: FakeTracker) -> None:
+    path = write_profile_journal(store, build_profile_run(exit=None))
+    assert recover_with(store, tracker)[path.stem].status == "recovered"
+    result = tracker.finished[path.stem]
+    assert (result.status, summarize_run(result).metrics["profile/full_step_seconds"]) == (
+        "KILLED",
+        pytest.approx(0.006),
+    )
 
 
 def test_a_run_that_measured_nothing_is_discarded(store: Store, tracker: FakeTracker) -> None:
@@ -207,22 +237,6 @@ def test_a_database_that_another_process_holds_is_not_called_damaged(
         f"{store.database}: cannot be read: database is locked. Make sure that no other process keeps it, and that you "
         f"may read and write it and its folder; `tfbench recover --store {store.root}` tries again."
     )
-
-
-def test_recovering_twice_into_mlflow_changes_nothing(store: Store) -> None:
-    make_database(store)
-    write_journal(store, RESULTS[0], without={"exit", "finished"})
-    make: Any = lambda uri, name: MlflowTracker(uri, name, store)  # noqa: E731
-
-    def dump() -> list[str]:
-        with contextlib.closing(sqlite3.connect(store.database)) as connection:
-            return sorted(connection.iterdump())
-
-    assert [run.status for run in recover(store, make)] == ["recovered"]
-    before = dump()
-    assert recover(store, make) == []
-    assert [run.status for run in recover(store, make, everything=True)] == ["recovered"]
-    assert dump() == before
 
 
 def test_the_command_says_what_became_of_the_runs(store: Store, tfbench: Cli) -> None:

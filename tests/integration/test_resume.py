@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holding import hold_workers
-from runs import Command, Finished, journal_of, of_kind, run, tracked_runs, wait_for_the_end_of
+from runs import Command, Finished, journal_of, of_kind, run, run_json, tracked_runs, wait_for_the_end_of
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +39,9 @@ deterministic = true
 optimizer = { name = "adam", learning_rate = 0.001 }
 [measurement]
 checks = false
+[distribution]
+strategy = "mirrored"
+devices = ["cpu:0", "cpu:1"]
 [output]
 checkpoint_every_epochs = 1
 """
@@ -50,28 +53,23 @@ def losses(epochs: list[dict[str, Any]]) -> list[tuple[float, float]]:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
-    """The folder of a run on one device that came to its end, and what it printed."""
+    """The folder of a run that came to its end, and what it printed."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "small.toml").write_text(RECIPE)
     return folder, run("run", "small.toml", "--no-mlflow", "--format", "json", cwd=folder)
 
 
-@pytest.mark.parametrize("placement", [(), ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1")])
 def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_one(
-    tmp_path: Path, uninterrupted: tuple[Path, Finished], placement: tuple[str, ...]
+    tmp_path: Path, uninterrupted: tuple[Path, Finished]
 ) -> None:
     (tmp_path / "small.toml").write_text(RECIPE)
-    whole = uninterrupted[1]
-    if placement:
-        whole = run(
-            "run", "small.toml", *placement, "--no-mlflow", "--store", "whole", "--format", "json", cwd=tmp_path
-        )
+    _, whole = uninterrupted
     assert whole.exit_code == 0, whole.stderr
     expected = losses(whole.document["epochs"])
     assert len(set(expected)) == 4
 
     held = hold_workers(tmp_path, "checkpoint", count=3)  # it would be over soon
-    command = Command("run", "small.toml", *placement, cwd=tmp_path, **held)
+    command = Command("run", "small.toml", cwd=tmp_path, **held)
     command.wait_for("checkpoint", count=2)
     worker = command.worker()
     os.kill(command.process.pid, signal.SIGKILL)
@@ -80,9 +78,7 @@ def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_
     command.wait()
     (killed,) = [path.stem for path in (tmp_path / "mlruns/journals").glob("*.jsonl")]
 
-    resumed = run("run", "--resume", killed, "--format", "json", cwd=tmp_path)
-    assert resumed.exit_code == 0, resumed.stderr
-    document = resumed.document
+    document = run_json("run", "--resume", killed, cwd=tmp_path)
     assert losses(document["epochs"]) == expected
     assert [epoch["epoch"] for epoch in document["epochs"]] == [1, 2, 3, 4]
     elapsed = [epoch["elapsed_seconds"] for epoch in document["epochs"]]

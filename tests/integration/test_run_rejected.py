@@ -11,7 +11,6 @@ from runs import run
     ("line", "words"),
     [
         ("mnist_mlp --data synthetic --devices tpu:0", "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'tpu:0'."),
-        pytest.param("sine_lstm --devices gpu:7", "gpu:7: not found", marks=pytest.mark.slow),
         pytest.param("mnist_mlp --data-dir data", "data set mnist: not found in", marks=pytest.mark.slow),
     ],
 )

@@ -8,18 +8,7 @@ from runs import journal_of, of_kind, run
 
 pytestmark = pytest.mark.slow
 
-
-QUICK = (
-    "sweep",
-    "mnist_hidden100_mlp",
-    "--data",
-    "synthetic",
-    "--setup",
-    "default cpu:0",
-    "--repeats",
-    "1",
-    "--no-mlflow",
-)
+QUICK = ("sweep", "mnist_hidden100_mlp", "--data", "synthetic", "--repeats", "1", "--no-mlflow")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +21,7 @@ QUICK = (
 def test_a_run_that_takes_too_long_or_too_much_stands_in_the_table_as_what_it_is(
     tmp_path: Path, limit: tuple[str, str], reason: str
 ) -> None:
-    done = run(*QUICK, *limit, cwd=tmp_path)
+    done = run(*QUICK, "--setup", "default cpu:0", *limit, cwd=tmp_path)
     assert (done.exit_code, reason.partition(":")[0] in done.stdout) == (1, True)
     (ended,) = of_kind(journal_of(tmp_path / "mlruns"), "exit")
     assert (ended["status"], ended["reason"].startswith(reason)) == ("KILLED", True)

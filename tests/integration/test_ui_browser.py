@@ -15,13 +15,18 @@ import pytest
 from click.testing import CliRunner
 
 import browser
-from browser import DEADLINE_SECONDS, Browser, open_browser, wait_for
+from browser import Browser, open_browser
+from contract import DEADLINE_SECONDS, wait_until
 from journals import build_sized_result, make_database
-from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_planned_result, write_sweep
+from sweeps import BATCHES, TWO_SETUPS, build_limited_plan, build_plan, build_planned_result, write_sweep
 from tfbench import cli
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.sweep import PlannedRun, Variation, list_planned_runs
+from tfbench.report.html_report import render_report
 from tfbench.store.store import Store
+from tfbench.store.sweep_log import read_sweep
+from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.report_contents import gather_contents
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
@@ -94,14 +99,14 @@ def page(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser
         page.run("localStorage.setItem('mlflow.assistant.panelOpen_v1', 'false')")
         page.run("localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')")
         page.open(url)
-        wait_for(lambda: f"{len(RUNS)} matching runs" in page.text(), "the list of runs")
+        wait_until(lambda: f"{len(RUNS)} matching runs" in page.text(), "the list of runs")
         yield page
 
 
 def test_the_view_opens_on_the_charts_of_all_runs(page: Browser, tmp_path: Path) -> None:
     script = """
         return [...document.querySelectorAll('.scatterlayer .point')].map(point => getComputedStyle(point).fill)"""
-    colors = wait_for(lambda: (found := page.run(script)) and len(found) >= 2 * len(RUNS) and found, "the points")
+    colors = wait_until(lambda: (found := page.run(script)) and len(found) >= 2 * len(RUNS) and found, "the points")
     assert len(set(colors)) == 2  # of the setups: one device, mirrored
     text = page.text()
     assert "Speed by network size and batch size" in text
@@ -135,12 +140,12 @@ def test_a_server_for_other_machines_answers_to_its_own_names_alone(sweep_url: s
 def test_the_view_of_a_sweep_opens_on_its_own_runs(page: Browser, sweep_url: str, tmp_path: Path) -> None:
     page.open("about:blank")
     page.open(sweep_url)
-    wait_for(lambda: "12 matching runs" in page.text(), "the runs of the sweep and its curves")
+    wait_until(lambda: "12 matching runs" in page.text(), "the runs of the sweep and its curves")
     # A line for each of two setups and two networks, whose ratios rest on one round each and are not drawn.
     script = """
         return [...document.querySelectorAll('.scatterlayer .trace path.js-line')].map(
             line => getComputedStyle(line).stroke)"""
-    colors = wait_for(lambda: (found := page.run(script)) and len(found) >= 4 and found, "the lines")
+    colors = wait_until(lambda: (found := page.run(script)) and len(found) >= 4 and found, "the lines")
     assert len(set(colors)) == 4
     text = page.text()
     assert "Sweep abc of test" in text
@@ -199,3 +204,33 @@ def test_a_server_that_does_not_start_says_why(store: Store, monkeypatch: pytest
     port = browser.free_port()
     result = CliRunner().invoke(cli.cli, ["ui", "--store", str(store.root), "--port", str(port)])
     assert str(result.exception).endswith(f"did not start on port {port} of 127.0.0.1. It wrote last:\ncannot do it")
+
+
+# What reaches beyond the page on either side, but for what is within a box that scrolls.
+FIND_TOO_WIDE = """
+    const width = document.documentElement.clientWidth;
+    return [...document.body.querySelectorAll('*')]
+        .filter(e => !e.parentElement.closest('.scroll') && e.getBoundingClientRect().right > width + 0.5)
+        .map(e => e.tagName + ': ' + e.textContent.slice(0, 40));
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not browser.is_installed(), reason="needs chromium and chromedriver")
+def test_every_plot_of_a_report_is_shown_and_nothing_is_fetched(tmp_path: Path) -> None:
+    store = Store(tmp_path / "mlruns")
+    write_sweep(store, build_plan(), speed_of)
+    plan, results = read_sweep(store, "abc")
+    text = render_report(gather_contents(store, compare_sweep(store, plan, results), plan, created=1_700_000_000.0))
+    (tmp_path / "report.html").write_text(text, encoding="utf-8")
+    with open_browser(tmp_path, (1280, 1000)) as window:
+        window.open((tmp_path / "report.html").as_uri())
+        widths = "return [...document.querySelectorAll('figure svg')].map(plot => plot.getBoundingClientRect().width)"
+        assert wait_until(lambda: window.run(widths), "the plots") == [800] * 3
+        colors = """
+            const of = name => getComputedStyle(document.querySelector(name));
+            return [of('figure path').fill, of('body').backgroundColor];
+        """
+        assert len(set(window.run(colors))) == 1  # the plot's and the page's
+        assert window.run("return performance.getEntriesByType('resource').map(entry => entry.name)") == []
+        assert window.run(FIND_TOO_WIDE) == []

@@ -6,43 +6,19 @@ import json
 import shutil
 import socket
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+from contract import DEADLINE_SECONDS, wait_until
 
-DEADLINE_SECONDS = 240.0  # for what must happen, on a machine that is busy
-_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-)
+_FLAGS = ("--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking")
 
 
 def is_installed() -> bool:
     """Returns whether there is a Chromium and its driver."""
     return bool(shutil.which("chromium") and shutil.which("chromedriver"))
-
-
-def wait_for(condition: Callable[[], T | None], what: str) -> T:
-    """Returns the first true value of `condition`, which is asked again until a deadline."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.2)
-    raise AssertionError(f"waited {DEADLINE_SECONDS:.0f} s in vain for {what}")
 
 
 _held: list[socket.socket] = []
@@ -62,7 +38,7 @@ class Browser:
 
     def __init__(self, driver: str, profile: Path, size: tuple[int, int]) -> None:
         self._base = driver
-        flags = [*_FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"]
+        flags = [*_FLAGS, "--hide-scrollbars", f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"]
         options = {"args": flags, "binary": shutil.which("chromium")}
         capabilities = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}
         self._base += f"/session/{self._call('/session', capabilities=capabilities)['sessionId']}"
@@ -102,7 +78,7 @@ def open_browser(folder: Path, size: tuple[int, int] = (1700, 1300)) -> Iterator
     command = ["chromedriver", f"--port={port}"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
         try:
-            wait_for(lambda: _answers(port), "chromedriver")
+            wait_until(lambda: _answers(port), "chromedriver")
             browser = Browser(f"http://127.0.0.1:{port}", folder / "profile", size)
             try:
                 yield browser

@@ -121,6 +121,12 @@ def place_request(request: RunRequest) -> Placement:
     )
 
 
+def build_dataset(**fields: Any) -> DatasetSummary:
+    """Builds what is recorded of synthetic data as large as MNIST."""
+    sizes = {"train_samples": 60_000, "validation_samples": 10_000}
+    return DatasetSummary(**{"name": "mnist", "source": "synthetic, seed 0", "synthetic": True} | sizes | fields)
+
+
 def build_settings(**fields: Any) -> EffectiveSettings:
     """Builds the effective settings of a run with every default."""
     return EffectiveSettings(
@@ -158,7 +164,6 @@ def build_environment(**fields: Any) -> Environment:
             "python": "3.11.7",
             "tfbench": "0.1.0",
             "tensorflow": "2.20.0",
-            "tensorflow_cuda": None,
             "keras": "3.12.0",
             "numpy": "2.1.0",
             "git_commit": None,
@@ -203,9 +208,7 @@ def build_result(**fields: Any) -> RunResult:
             "placement": build_placement(),
             "settings": build_settings(),
             "environment": build_environment(),
-            "dataset": DatasetSummary(
-                name="mnist", source="test", synthetic=False, train_samples=640, validation_samples=100
-            ),
+            "dataset": build_dataset(source="test", synthetic=False, train_samples=640, validation_samples=100),
             "model": ModelSummary(num_parameters=1000, num_trainable_parameters=1000),
             "steps_per_epoch": 20,
             "spans": spans,

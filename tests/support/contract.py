@@ -1,4 +1,7 @@
-"""The command line as the contract tests call it: a process of its own, exit codes and JSON, nothing of the product."""
+"""The command line as the contract tests call it: a process of its own, exit codes and JSON, nothing of the product.
+
+Other tests wait as it does, and give commands the same environment.
+"""
 
 import json
 import os
@@ -8,9 +11,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import psutil
+
+T = TypeVar("T")
 
 # A training of a second: 784 x 8 + 8 and 8 x 10 + 10 parameters, 15 steps an epoch.
 TINY = (
@@ -18,12 +23,12 @@ TINY = (
     *("--set", "training.global_batch_size=4096", "--set", "measurement.checks=false"),
 )
 NUM_PARAMETERS = 6370
-_DEADLINE_SECONDS = 400.0  # for what must happen, on a machine that is busy
+DEADLINE_SECONDS = 400.0  # for what must happen, on a machine that is busy
 _DROPPED = ("MLFLOW_", "TFBENCH_", "TFDS_", "CUDA_", "XLA_", "PYTEST_", "SLURM_", "OMPI_")
 _PROXY = "http://127.0.0.1:9"  # nothing listens there: there is no network, and nothing is exempt from the proxy
 
 
-class Done(NamedTuple):
+class Finished(NamedTuple):
     """What a command left behind."""
 
     exit_code: int
@@ -37,6 +42,24 @@ class Done(NamedTuple):
         return json.loads(self.stdout)
 
 
+def clean_environment(no_proxy: str = "") -> dict[str, str]:
+    """Returns this environment without what changes tfbench, and without a way to the network."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
+    proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _PROXY)
+    exempt = {"no_proxy": no_proxy, "NO_PROXY": no_proxy}
+    quiet = {"XDG_CONFIG_HOME": "/nowhere", "TFBENCH_CACHE_DIR": "", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return kept | proxies | exempt | quiet
+
+
+def wait_until(is_so: Callable[[], T | None], what: str) -> T:
+    """Returns the first true value of `is_so`, which is asked again until a deadline."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not (value := is_so()):
+        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS:.0f} s: {what}"
+        time.sleep(0.05)
+    return value
+
+
 class Cli:
     """`tfbench` in a folder, whose store is `mlruns`."""
 
@@ -44,7 +67,7 @@ class Cli:
         self.folder = folder
         self.store = folder / "mlruns"
 
-    def __call__(self, *arguments: str) -> Done:
+    def __call__(self, *arguments: str) -> Finished:
         """Runs a command to its end."""
         return self.wait(self.start(*arguments))
 
@@ -56,28 +79,23 @@ class Cli:
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Starts a command."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
-        environment |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _PROXY)
-        environment |= {"XDG_CONFIG_HOME": "/nowhere", "TFBENCH_CACHE_DIR": "", "MLFLOW_DISABLE_TELEMETRY": "true"}
-        for name in ("no_proxy", "NO_PROXY"):
-            environment.pop(name, None)
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "tfbench", *arguments],
             cwd=self.folder,
-            env=environment,
+            env=clean_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def wait(self, process: "subprocess.Popen[str]") -> Done:
+    def wait(self, process: "subprocess.Popen[str]") -> Finished:
         """Waits for the end of a command."""
         try:
-            stdout, stderr = process.communicate(timeout=_DEADLINE_SECONDS)
+            stdout, stderr = process.communicate(timeout=DEADLINE_SECONDS)
         finally:
             process.kill()
-        return Done(process.returncode, stdout, stderr)
+        return Finished(process.returncode, stdout, stderr)
 
     def kill(self, process: "subprocess.Popen[str]") -> None:
         """Kills a command, and waits until what it has started has ended by itself."""
@@ -85,7 +103,7 @@ class Cli:
         started = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.communicate()
-        _, alive = psutil.wait_procs(started, timeout=_DEADLINE_SECONDS)
+        _, alive = psutil.wait_procs(started, timeout=DEADLINE_SECONDS)
         assert not alive
 
     def await_lines(self, process: "subprocess.Popen[str]", number: int) -> None:
@@ -99,10 +117,8 @@ class Cli:
 
     def await_(self, process: "subprocess.Popen[str]", is_so: Callable[[], bool]) -> None:
         """Waits until something is so while a command runs."""
-        deadline = time.monotonic() + _DEADLINE_SECONDS
-        while not is_so():
-            assert process.poll() is None and time.monotonic() < deadline, process.communicate(timeout=9)
-            time.sleep(0.02)
+        wait_until(lambda: is_so() or process.poll() is not None, str(process.args))
+        assert process.poll() is None, process.communicate()
 
 
 def measured_in_mlflow(tracking_uri: str) -> list[Any]:

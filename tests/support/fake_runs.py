@@ -35,20 +35,26 @@ class FakeRuns:
         self.requests.append(request)
         self.labels.append(label)
         fate = self._fates[min(number, len(self._fates) - 1)]
-        if isinstance(fate, Exception):
-            raise fate
-        if fate == "SIGNAL":
-            os.kill(os.getpid(), signal.SIGINT)
-            fate = 100.0
-        status = "FINISHED" if isinstance(fate, float) else "KILLED" if fate == "STOPPED" else "FAILED"
+        speed = fate if isinstance(fate, float) else 100.0 if fate == "SIGNAL" else 1e6
         metrics = {name: make(number) for name, make in self._metrics.items()}
-        return Run(
-            result=build_result(request=request, dataset=None, exit=RunExit(status=status)),
-            summary=Summary(metrics={"samples_per_second": fate if isinstance(fate, float) else 1e6} | metrics),
-            tracked=None,
-            journal=Path("run.jsonl"),
-            was_interrupted=fate == "STOPPED",
-        )
+        return end_run(request, fate, {"samples_per_second": speed} | metrics, dataset=None)
+
+
+def end_run(request: RunRequest, fate: Any, metrics: dict[str, Any], reason: str = "", **fields: Any) -> Run:
+    """Returns a run that met its fate, or raises why it was rejected."""
+    if isinstance(fate, Exception):
+        raise fate
+    if fate == "SIGNAL":
+        os.kill(os.getpid(), signal.SIGINT)
+    status = {"FAILED": "FAILED", "STOPPED": "KILLED"}.get(str(fate), "FINISHED")
+    ended = RunExit(status=status, reason=reason if status == "FAILED" else "")  # type: ignore[arg-type]  # one of them
+    return Run(
+        result=build_result(request=request, exit=ended, **fields),
+        summary=Summary(metrics=metrics),
+        tracked=None,
+        journal=Path("run.jsonl"),
+        was_interrupted=fate in ("STOPPED", "HEARD"),
+    )
 
 
 class FakeMaker(RunMaker):

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 
 from tfbench import backends
 from tfbench.datasets.sources import synthetic
-from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.files import find_recipe, list_recipes, load_recipe
@@ -33,7 +33,6 @@ ROUNDING = 2e-6  # of a loss, where these two happen to agree
 FIRST_STEPS = 5
 PARTED = 1e-5  # difference of the two from which on they are no guide
 NUM_STEPS = 50
-_POOL_BYTES = 2**24  # of synthetic images
 
 _SMALL: dict[str, dict[str, Any]] = {
     "mlp": {"model.hidden_units": [16]},
@@ -100,7 +99,8 @@ def begin(recipe: Recipe, *, num_steps: int = NUM_STEPS) -> dict[str, Any]:
     """Trains for some steps, and returns what they began with and their losses."""
     backend, training, spec = backends.current(), recipe.training, describe(recipe)
     set_up(recipe)
-    splits = _generate(spec, training.seed)
+    with mock.patch.object(synthetic, "POOL_BYTES", 2**24):  # of images; a run makes more
+        splits = synthetic.generate_splits(spec, seed=training.seed)
     model = build_compiled_model(recipe.model, training, spec)
     weights = hashlib.sha256()
     for variable in model.weights:
@@ -170,15 +170,6 @@ def differences(found: dict[str, Any], expected: dict[str, Any]) -> Iterator[Ste
         rounding = ROUNDING * max(1.0, abs(other))
         bound = rounding if number == 1 else max(rounding, FACTOR * spread)
         yield Step(number, one, other, bound, number <= FIRST_STEPS or spread < PARTED)
-
-
-def _generate(spec: DatasetSpec, seed: int) -> Splits:
-    """Makes data out of fewer samples than a run does."""
-    kept, synthetic.POOL_BYTES = synthetic.POOL_BYTES, _POOL_BYTES
-    try:
-        return synthetic.generate_splits(spec, seed=seed)
-    finally:
-        synthetic.POOL_BYTES = kept
 
 
 def _step(model: Any, batch: list[Any]) -> float:

@@ -20,55 +20,13 @@ settings.register_profile(
 settings.register_profile("many", settings.get_profile("few"), max_examples=10_000, derandomize=False, print_blob=True)
 
 tried: "collections.Counter[str]" = collections.Counter()
-tracebacks: "collections.Counter[str]" = collections.Counter()
 
 NASTY = (
-    *(
-        "",
-        " ",
-        "-",
-        "--",
-        "..",
-        "~",
-        "~nobody",
-        "a/b",
-        "a" * 300,
-        "a" * 5000,
-        "/".join("a" * 3000),
-        "[" * 2000,
-        "{" * 2000,
-    ),
-    *("1" * 5000, "0x" + "f" * 5000, "nan", "-inf", "1e400", "-1", "0", "99999999999999999999", "0.5", "1_000"),
-    *(
-        "$x^$",
-        "%s %(a)d {0} {x}",
-        "[bold]x[/]",
-        "\x1b[31m",
-        "a\nb",
-        "\x00",
-        "\x7f",
-        "é",
-        "🎉",
-        "\ud800",
-        "\udcff",
-        "=",
-        "=",
-    ),
-    *(
-        "'''",
-        '"',
-        "#",
-        "a:b",
-        "a.b",
-        "@last",
-        "1979-05-27",
-        "07:32:00",
-        "true",
-        "null",
-        "os:system",
-        "mnist_mlp",
-        "cpu:0,cpu:0",
-    ),
+    *("", " ", "-", "--", "..", "~", "~nobody", "a/b", "a" * 300, "a" * 5000, "/".join("a" * 3000), "[" * 2000),
+    *("{" * 2000, "1" * 5000, "0x" + "f" * 5000, "nan", "-inf", "1e400", "-1", "0", "99999999999999999999", "0.5"),
+    *("1_000", "$x^$", "%s %(a)d {0} {x}", "[bold]x[/]", "\x1b[31m", "a\nb", "\x00", "\x7f", "é", "🎉", "\ud800"),
+    *("\udcff", "=", "=", "'''", '"', "#", "a:b", "a.b", "@last", "1979-05-27", "07:32:00", "true", "null"),
+    *("os:system", "mnist_mlp", "cpu:0,cpu:0"),
 )
 
 
@@ -83,19 +41,14 @@ def examples(few: int, many: int) -> Callable[[Test], Test]:
 
 @contextlib.contextmanager
 def counted(what: str) -> Iterator[None]:
-    """Counts one try, and whether it ended in what a user would see as a traceback."""
+    """Counts one try."""
     tried[what] += 1
-    try:
-        yield
-    except BaseException:
-        tracebacks[what] += 1
-        raise
+    yield
 
 
 def summary_line() -> str:
-    """Returns what was tried, and what came of it."""
-    counts = ", ".join(f"{number:,} {what}" for what, number in tried.items())
-    return f"{counts}: {sum(tracebacks.values())} tracebacks"
+    """Returns what was tried."""
+    return ", ".join(f"{number:,} {what}" for what, number in tried.items())
 
 
 texts = st.text(max_size=8) | st.sampled_from(NASTY) | st.text(string.ascii_letters + "_.=[],", max_size=12)

@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -76,12 +75,11 @@ def why_skipped(least: int = 1) -> str | None:
 
 
 def run(*arguments: str, cwd: Path) -> Finished:
-    """Runs a `tfbench` command to its end, and says how long that took."""
-    start = time.monotonic()
+    """Runs a `tfbench` command to its end, and says how it ended."""
     # MLflow is no matter of GPUs, takes seconds a command, and need not be installed.
     without = ("--no-mlflow",) if arguments[0] in _MEASURING and not {"--no-mlflow", "--list"} & {*arguments} else ()
     done = runs.run(*arguments, *without, cwd=cwd, is_first=True, **_KEPT)
-    click.echo(f"  [{time.monotonic() - start:5.1f} s, exit code {done.exit_code}] tfbench {' '.join(arguments)}")
+    click.echo(f"  [exit code {done.exit_code}] tfbench {' '.join(arguments)}")
     return done
 
 
@@ -94,7 +92,6 @@ def run_json(*arguments: str, cwd: Path) -> Any:
 
 def probe(name: str, **arguments: Any) -> Any:
     """Calls a function of `gpu_probes` in a process of its own, and returns what it found."""
-    start = time.monotonic()
     order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": NAME}
     done = subprocess.run(
         [sys.executable, str(_PROBES), name, json.dumps(arguments)],
@@ -104,7 +101,7 @@ def probe(name: str, **arguments: Any) -> Any:
         timeout=runs.DEADLINE_SECONDS,
         check=False,
     )
-    click.echo(f"  [{time.monotonic() - start:5.1f} s] probe {name} {arguments}")
+    click.echo(f"  probe {name} {arguments}")
     assert done.returncode == 0, f"probe {name} ended with {done.returncode}: {done.stderr[-4000:]}"
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -4,6 +4,7 @@ Each probe is a process of its own, which takes hold of the GPU and gives it bac
 KERAS_BACKEND, and devices are named as tfbench does: any probe can be tried with `"device": "cpu:0"`.
 """
 
+import ctypes
 import json
 import sys
 import time
@@ -13,10 +14,8 @@ from typing import Any
 import numpy as np
 
 import first_steps
-from gpu_events import CudaEvents, HostEvents
 from tfbench import backends
 from tfbench.backends import peak
-from tfbench.backends.profiling import apportion
 from tfbench.backends.visible import require_possible
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import MeasurementConfig, Recipe
@@ -109,6 +108,44 @@ def begin(*, device: str, recipe: str, optimizer: str) -> dict[str, Any]:
     return first_steps.begin(small) | {"devices": list(resolved.placement.devices)}
 
 
+class CudaEvents:
+    """CUDA's own events, on the default stream, recorded while the whole device is idle: the GPU's clock, not ours.
+
+    They are of the driver's primary context, which every framework uses, too.
+    """
+
+    def __init__(self) -> None:
+        self._cuda = ctypes.CDLL("libcuda.so.1")
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        self._do("cuInit", 0)
+        self._do("cuDeviceGet", ctypes.byref(device), 0)
+        self._do("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self._do("cuCtxSetCurrent", context)
+        self._events: list[ctypes.c_void_p] = []
+
+    def record(self) -> None:
+        """Notes the time once the device has done all that it was given."""
+        event = ctypes.c_void_p()
+        self._do("cuCtxSynchronize")
+        self._do("cuEventCreate", ctypes.byref(event), 0)
+        self._do("cuEventRecord", event, None)
+        self._do("cuEventSynchronize", event)
+        self._events.append(event)
+
+    def seconds(self) -> list[float]:
+        """Returns the times between events."""
+        found = []
+        for first, second in zip(self._events, self._events[1:], strict=False):
+            elapsed = ctypes.c_float()
+            self._do("cuEventElapsedTime", ctypes.byref(elapsed), first, second)
+            found.append(elapsed.value / 1000)
+        return found
+
+    def _do(self, name: str, *arguments: Any) -> None:
+        if code := getattr(self._cuda, name)(*arguments):
+            raise RuntimeError(f"{name}: CUDA error {code}")
+
+
 class _Step:
     """Products in a row, given to the device and not waited for.
 
@@ -127,31 +164,21 @@ class _Step:
         self._given.clear()
 
 
-def _build_step(size: int, least: float) -> tuple[_Step, int]:
-    """Returns a step of products that takes `least` seconds or more, and how many it is of."""
+def _build_step(size: int) -> _Step:
+    """Returns a step of ten products."""
     from keras import ops
 
+    def multiply(first: Any) -> Any:
+        result = first
+        for _ in range(10):
+            result = ops.matmul(result, first)
+        return result
+
     matrix = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(size, size)).astype(np.float32) * size**-0.5)
-
-    def build(chain: int) -> _Step:
-        def multiply(first: Any) -> Any:
-            result = first
-            for _ in range(chain):
-                result = ops.matmul(result, first)
-            return result
-
-        step = _Step(_as_one_call(multiply), matrix)
-        step()  # compiles
-        step.wait()
-        return step
-
-    trial, start = build(4), time.perf_counter()
-    for _ in range(5):
-        trial()
-    trial.wait()
-    each = (time.perf_counter() - start) / 20
-    chain = max(2, int(1.2 * least / each) + 1)
-    return build(chain), chain
+    step = _Step(_as_one_call(multiply), matrix)
+    step()  # compiles
+    step.wait()
+    return step
 
 
 def _as_one_call(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -167,11 +194,11 @@ def _as_one_call(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return function
 
 
-def clock(*, device: str, size: int, step_seconds: float, num_steps: int) -> dict[str, Any]:
-    """Times steps by the clock of a run, by CUDA's events and, where the backend has a trace, by its kernels."""
+def clock(*, device: str, size: int, num_steps: int) -> dict[str, Any]:
+    """Times steps by the clock of a run and by CUDA's events."""
     _start(_load(device))
-    step, chain = _build_step(size, step_seconds)
-    events = CudaEvents() if device.startswith("gpu") else HostEvents()
+    step = _build_step(size)
+    events = CudaEvents()
     spans: list[StepSpan] = []
 
     def on_span(span: StepSpan) -> None:
@@ -187,41 +214,9 @@ def clock(*, device: str, size: int, step_seconds: float, num_steps: int) -> dic
         measured.end_steps(1, ends_epoch=number + 1 == num_steps)
     steady = [span for span in spans if span.first_step > 2]
     return {
-        "products_in_a_step": chain,
-        "num_spans": len(steady),
         "step_seconds": sum(span.seconds for span in steady) / sum(span.num_steps for span in steady),
         "span_seconds": [span.seconds for span in steady],
         "event_seconds": events.seconds()[-len(steady) :],
-        "traced": _trace_steps(step),
-    }
-
-
-def _trace_steps(step: _Step) -> dict[str, Any] | None:
-    """Returns for how long kernels of ten steps ran, beside the host's clock; None: the backend has no trace.
-
-    On a processor that is for how long operations did.
-    """
-    if backends.find_name() == "jax":
-        return None
-    took: list[float] = []
-
-    def work() -> None:
-        start = time.perf_counter()
-        for _ in range(10):
-            step()
-        step.wait()
-        took.append(time.perf_counter() - start)
-
-    step.wait()
-    found = backends.current().trace(work)
-    kinds: dict[str, int] = {}
-    for operation in found.operations:
-        kinds[operation.kind] = kinds.get(operation.kind, 0) + 1
-    return {
-        "host_seconds": took[0],
-        "kernel_seconds": found.active_seconds or sum(apportion(found.operations, lambda _: (0, "")).values()),
-        "on_device": found.on_device,
-        "kinds": kinds,
     }
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import fake_workers
-from builders import build_environment, build_placement, build_recipe, build_request, build_settings
+from builders import build_dataset, build_environment, build_placement, build_recipe, build_request, build_settings
 from tfbench.records.journal import plain_fields
 from tfbench.records.observer import Observer
-from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
+from tfbench.records.run import ModelSummary, RunRequest
 from tfbench.runs import session
 from tfbench.runs.run import Run
 from tfbench.store.store import Store, TrackingState
@@ -30,9 +30,7 @@ def start_fakes(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Fates:
         placement=build_placement(strategy="multi_worker"),
         settings=build_settings(),
         environment=build_environment(),
-        dataset=DatasetSummary(
-            name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=320, validation_samples=64
-        ),
+        dataset=build_dataset(train_samples=320, validation_samples=64),
         model=ModelSummary(num_parameters=10, num_trainable_parameters=10),
     )
     ready.write_text(json.dumps(fields | {"steps_per_epoch": 10}), encoding="utf-8")

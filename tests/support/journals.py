@@ -5,13 +5,15 @@ import dataclasses
 import functools
 import math
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
+from builders import build_dataset, build_epoch, build_placement, build_recipe, build_request, build_result, build_span
 from tfbench.records.journal import Journal, plain_fields, request_fields
-from tfbench.records.run import DatasetSummary, ModelSummary, RunResult
+from tfbench.records.profile import Profile
+from tfbench.records.run import ModelSummary, RunResult
+from tfbench.schema import to_plain
 from tfbench.store.liveness import held
 from tfbench.store.store import Store
 from tfbench.tracking import database
@@ -82,9 +84,7 @@ def build_sized_result(index: int, **fields: Any) -> RunResult:
     values: dict[str, Any] = {
         "request": request,
         "placement": build_placement(strategy=strategy, global_batch_size=batch, per_replica_batch_size=batch),
-        "dataset": DatasetSummary(
-            name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=60_000, validation_samples=10_000
-        ),
+        "dataset": build_dataset(),
         "model": ModelSummary(num_parameters=parameters, num_trainable_parameters=parameters),
         "spans": tuple(
             build_span(first_step=first, last_step=first + 9, seconds=10 * batch / speed) for first in range(1, 60, 10)
@@ -115,7 +115,19 @@ def _records(result: RunResult) -> list[tuple[str, dict[str, Any]]]:
         *([("trained", plain_fields(usage=result.usage))] if result.usage else []),
         *([("input_check", plain_fields(input_check=result.input_check))] if result.input_check else []),
         *(("peak_check", plain_fields(peak_check=check)) for check in result.peak_checks),
+        *(_profile_records(result.profile or Profile()) if result.request.profile else []),
         *([("breakdown", plain_fields(breakdown=result.breakdown))] if result.breakdown else []),
         *([("finished", {"time": result.ended_at})] if result.stage == "finished" else []),
         *([("exit", dataclasses.asdict(result.exit) | {"time": result.ended_at})] if result.exit else []),
     ]
+
+
+def _profile_records(profile: Profile) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "profile_layers", {"layers": [to_plain(layer) for layer in profile.layers], "problem": ""}
+    for one in profile.rounds:
+        yield "profile_round", {"round": to_plain(one)}
+    if profile.bandwidth:
+        yield "profile_bandwidth", plain_fields(bandwidth=profile.bandwidth)
+    if profile.operations:
+        traced = {"num_steps": profile.num_traced_steps, "step_seconds": profile.traced_step_seconds}
+        yield "profile_operations", {"operations": [to_plain(one) for one in profile.operations], **traced}

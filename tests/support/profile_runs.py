@@ -6,10 +6,8 @@ from typing import Any
 from builders import build_recipe, build_request
 from journals import write_journal
 from profiles import build_profiled
-from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.profile import Profile, ProfiledOperation, ProfileRequest
 from tfbench.records.run import RunExit, RunRequest, RunResult
-from tfbench.schema import to_plain
 from tfbench.store.store import Store
 
 KILLED = RunExit(status="KILLED", reason="interrupted by SIGINT")
@@ -36,20 +34,4 @@ def build_profile_run(request: RunRequest | None = None, **fields: Any) -> RunRe
 
 def write_profile_journal(store: Store, result: RunResult) -> Path:
     """Writes the journal of a profile; one without an exit is that of a process that was killed."""
-    path = write_journal(store, result, without={"spans", "epoch", "exit", "finished"})
-    journal = Journal(path)
-    profile = result.profile or Profile()
-    journal.append("profile_layers", layers=[to_plain(layer) for layer in profile.layers], problem="")
-    for one in profile.rounds:
-        journal.append("profile_round", round=to_plain(one))
-    if profile.bandwidth:
-        journal.append("profile_bandwidth", **plain_fields(bandwidth=profile.bandwidth))
-    if profile.operations:
-        operations = [to_plain(one) for one in profile.operations]
-        traced = {"num_steps": profile.num_traced_steps, "step_seconds": profile.traced_step_seconds}
-        journal.append("profile_operations", operations=operations, **traced)
-    if result.exit:
-        journal.append("finished", time=result.ended_at)
-        journal.append("exit", status=result.exit.status, reason=result.exit.reason, time=result.ended_at)
-    journal.close()
-    return path
+    return write_journal(store, result, without={"spans", "epoch"} if result.exit else {"spans", "epoch", "finished"})

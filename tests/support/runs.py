@@ -3,45 +3,31 @@
 Its store has MLflow's database already, as it has for all but a user's first command: making one takes seconds.
 """
 
+import contextlib
 import itertools
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 from urllib.parse import unquote
 
 import psutil
 
+import contract
+from contract import DEADLINE_SECONDS, Finished, wait_until
 from journals import make_database
 from tfbench.store.store import Store
 
 NO_CHECKS = ("--set", "measurement.checks=false")  # of the input pipeline and the peak: seconds beside short trainings
-DEADLINE_SECONDS = 240.0  # for what must happen, on a machine that is busy
-_NO_NETWORK = "http://127.0.0.1:9"  # nothing listens there, so it is rejected at once
 _LEAN_IMPORT = """
 from tfbench.machine.lean_import import NOT_NEEDED, import_without
 import_without("tensorflow", NOT_NEEDED)
 """
-
-
-class Finished(NamedTuple):
-    """What a command left behind."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def document(self) -> Any:
-        """The one JSON document on stdout."""
-        return json.loads(self.stdout)
 
 
 class Command:
@@ -54,7 +40,6 @@ class Command:
         store: Path | None = None,
         stdout: IO[bytes] | None = None,
         ignored: tuple[signal.Signals, ...] = (),
-        nicer_by: int = 0,
         is_first: bool = False,
         **environment: str,
     ) -> None:
@@ -71,8 +56,14 @@ class Command:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout or output,
                 stderr=errors,
-                preexec_fn=partial(_prepare, ignored, nicer_by),
+                preexec_fn=partial(_prepare, ignored),
             )
+
+    def __enter__(self) -> "Command":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end_family(self.process, signal.SIGKILL)
 
     @property
     def stdout(self) -> str:
@@ -122,6 +113,18 @@ class Command:
         return psutil.Process(record["pid"])
 
 
+def end_family(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    """Sends a signal to a process, and to what it started if that is to kill; kills what does not end."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        for relative in family if number == signal.SIGKILL else family[:1]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                relative.send_signal(number)
+        for alive in psutil.wait_procs(family, timeout=20.0)[1]:
+            alive.kill()
+    process.wait()
+
+
 def wait_for_the_end_of(process: psutil.Process) -> None:
     """Waits for the end of a process that may be no child of this one: nobody may ask for its exit code then."""
 
@@ -137,6 +140,13 @@ def wait_for_the_end_of(process: psutil.Process) -> None:
 def run(*arguments: str, cwd: Path, is_first: bool = False, **environment: str) -> Finished:
     """Runs a `tfbench` command to its end."""
     return Command(*arguments, cwd=cwd, is_first=is_first, **environment).wait()
+
+
+def run_json(*arguments: str, cwd: Path, is_first: bool = False, **environment: str) -> Any:
+    """Runs a `tfbench` command that must succeed, and returns its JSON document."""
+    done = run(*arguments, "--format", "json", cwd=cwd, is_first=is_first, **environment)
+    assert done.exit_code == 0, done.stderr
+    return done.document
 
 
 def facts_of(program: str, *arguments: str, **environment: str) -> Any:
@@ -166,25 +176,15 @@ def _have_database(arguments: tuple[str, ...], cwd: Path) -> None:
         make_database(store)
 
 
-def _prepare(ignored: tuple[signal.Signals, ...], nicer_by: int) -> None:
+def _prepare(ignored: tuple[signal.Signals, ...]) -> None:
     """Lets a command inherit these signals as ignored and no others, whatever started the tests (nohup does)."""
-    if nicer_by:
-        os.nice(nicer_by)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
 
 def clean_environment() -> dict[str, str]:
     """Returns this environment without what changes tfbench, and without a way to the network."""
-    dropped = ("MLFLOW_", "TFBENCH_", "TFDS_", "CUDA_", "XLA_", "PYTEST_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _NO_NETWORK)
-    return (
-        kept
-        | proxies
-        | {"no_proxy": "127.0.0.1,localhost", "MLFLOW_DISABLE_TELEMETRY": "true", "XDG_CONFIG_HOME": "/nowhere"}
-        | {"TFBENCH_CACHE_DIR": ""}
-    )
+    return contract.clean_environment(no_proxy="127.0.0.1,localhost")
 
 
 def journal_of(store: Path) -> list[dict[str, Any]]:
@@ -205,23 +205,11 @@ def printed_epochs(stdout: str) -> list[int]:
     return [int(number) for number in re.findall(r"^ {0,4}(\d+)\*? {2,}.*\d$", rows, re.MULTILINE)]
 
 
-def tracked_runs(store: Path, tracking_uri: str | None = None) -> list[Any]:
-    """Returns all runs of MLflow's experiment, oldest first."""
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=tracking_uri or f"sqlite:///{store.absolute()}/mlflow.db")
-    experiment = client.get_experiment_by_name("tfbench")
-    return client.search_runs([experiment.experiment_id], order_by=["start_time ASC"]) if experiment else []
+def tracked_runs(store: Path) -> list[Any]:
+    """Returns what MLflow has of a store's runs, oldest first."""
+    return contract.measured_in_mlflow(f"sqlite:///{store.absolute()}/mlflow.db")
 
 
 def tracked_files(run: Any) -> Path:
     """Returns the folder of an MLflow run's files in an embedded store."""
     return Path(unquote(run.info.artifact_uri.removeprefix("file://")))
-
-
-def wait_until(is_so: Callable[[], bool], what: str, seconds: float = DEADLINE_SECONDS) -> None:
-    """Polls until something is so."""
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.05)

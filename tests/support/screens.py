@@ -1,4 +1,4 @@
-"""A terminal and a clock for what is drawn while something lasts."""
+"""A terminal for what is drawn while something lasts."""
 
 import io
 import re
@@ -14,12 +14,3 @@ class Screen(io.StringIO):
         """Returns the lines of what was drawn last, without what moves the cursor."""
         drawn = self.getvalue().split("\x1b[2K")[-1]
         return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).strip("\r\n").splitlines()]
-
-
-class Clock:
-    """Stands where it is put."""
-
-    time = 100.0
-
-    def __call__(self) -> float:
-        return self.time

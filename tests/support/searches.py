@@ -1,18 +1,16 @@
 """Runs whose speeds are planted, for sweeps."""
 
 import contextlib
-import os
-import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from builders import build_placement, build_result, build_settings
+from builders import build_settings, place_request
+from fake_runs import end_run
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.records.journal import Journal, request_fields
-from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary, TrackedRun
+from tfbench.records.run import ModelSummary, RunRequest, TrackedRun
 from tfbench.runs import session
 from tfbench.runs.run import Run, RunLimits
 from tfbench.store import briefs
@@ -41,41 +39,23 @@ class PlantedRuns:
         self.limits += [one for one in rest if isinstance(one, RunLimits)]
         recipe = request.recipe
         batch, strategy = recipe.training.global_batch_size, recipe.distribution.strategy
-        fate = self._fates(batch, strategy)
-        if isinstance(fate, Exception):
-            raise fate
-        backend = recipe.training.backend
+        fate, backend = self._fates(batch, strategy), recipe.training.backend
         fixed, per_sample = COSTS[strategy if backend == "tensorflow" else backend]
         speed = batch / (fixed + per_sample * batch) * (1 + 0.001 * (len(self.requests) % 3 - 1))
-        num_replicas = max(1, len(recipe.distribution.devices))
         metrics = {
             "samples_per_second": None if fate == "no steps" else speed,
             "global_batch_size": float(batch),
             "num_parameters": 1000.0,
-            "num_replicas": float(num_replicas),
+            "num_replicas": float(max(1, len(recipe.distribution.devices))),
         }
-        if fate == "SIGNAL":
-            os.kill(os.getpid(), signal.SIGINT)
-        status = {"FAILED": "FAILED", "STOPPED": "KILLED"}.get(str(fate), "FINISHED")
-        reason = {"FAILED": "out of memory", "KILLED": "interrupted by SIGINT"}.get(status, "")
-        placement = build_placement(
-            strategy=strategy,
-            devices=recipe.distribution.devices or ("cpu:0",),
-            num_replicas=num_replicas,
-            global_batch_size=batch,
-        )
-        return Run(
-            result=build_result(
-                request=request,
-                placement=placement,
-                settings=build_settings(backend=backend, compiler=recipe.training.compiler_used),
-                model=ModelSummary(num_parameters=1000, num_trainable_parameters=1000),
-                exit=RunExit(status=status, reason=reason),
-            ),
-            summary=Summary(metrics=metrics),
-            tracked=None,
-            journal=Path("run.jsonl"),
-            was_interrupted=fate in ("STOPPED", "HEARD"),
+        return end_run(
+            request,
+            fate,
+            metrics,
+            "out of memory",
+            placement=place_request(request),
+            settings=build_settings(backend=backend, compiler=recipe.training.compiler_used),
+            model=ModelSummary(num_parameters=1000, num_trainable_parameters=1000),
         )
 
 

@@ -12,17 +12,15 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-
-from browser import free_port, wait_for
+from browser import free_port
+from contract import wait_until
 from journals import make_database
+from runs import end_family
 from tfbench.store.store import Store
-
-STOP_SECONDS = 20.0
 
 
 class MlflowServer:
-    """An MLflow server that takes artifacts, too; it runs from `start` to `kill` or `close`.
+    """An MLflow server that takes artifacts, too; it runs from `start` to `close`.
 
     Args:
         folder: Of its files and of what it writes.
@@ -51,22 +49,13 @@ class MlflowServer:
                 self._command, stdout=log, stderr=log, cwd=self._folder, env=os.environ | self._settings
             )
         process = self._process
-        wait_for(lambda: self._answers() or process.poll() is not None, "the MLflow server")
+        wait_until(lambda: self._answers() or process.poll() is not None, "the MLflow server")
         assert process.poll() is None, (self._folder / "mlflow.log").read_text()[-2000:]
-
-    def kill(self) -> None:
-        """Kills it with all its processes at once."""
-        self._end(signal.SIGKILL)
 
     def close(self) -> None:
         """Ends it, if it runs."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, number: signal.Signals) -> None:
-        if self._process is None:
-            return
-        end_family(self._process, number)
-        self._process = None
+        if self._process:
+            end_family(self._process, signal.SIGTERM)
 
     def _answers(self) -> bool:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.uri}/health", timeout=5):
@@ -94,34 +83,23 @@ class LossyProxy:
 
     def __init__(self, server: MlflowServer, authorization: str | None = None) -> None:
         self.lost: dict[str, int] = {}  # by the end of a path: answers that are still to be lost
-        self.late: list[str] = []  # ends of paths whose next call gets no answer, and arrives after the one after it
-        self.asked: list[str] = []
-        proxy, held = self, dict[str, tuple[bytes, dict[str, str]]]()
+        proxy = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def answer(self) -> None:
                 path = self.path.partition("?")[0]
-                proxy.asked.append(path)
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 headers = {name: value for name, value in self.headers.items() if name != "Host"}
                 if authorization is not None and self.headers.get("Authorization") != authorization:
                     self.reply(401, b"You are not authenticated.")
                     return
-                end = next((end for end in proxy.late if path.endswith(end)), None)
-                if end:
-                    proxy.late.remove(end)
-                    held[path] = body, headers
-                    self.hang_up()
-                    return
                 status, answer = self.forward(body, headers)
-                if path in held:
-                    self.forward(*held.pop(path))
                 end = next((end for end, number in proxy.lost.items() if number and path.endswith(end)), None)
                 if end:
                     proxy.lost[end] -= 1
-                    self.hang_up()
+                    self.close_connection = True
                     return
                 self.reply(status, answer)
 
@@ -140,9 +118,6 @@ class LossyProxy:
                 self.end_headers()
                 self.wfile.write(answer)
 
-            def hang_up(self) -> None:
-                self.close_connection = True
-
             def log_message(self, *arguments: object) -> None:
                 pass
 
@@ -157,15 +132,3 @@ class LossyProxy:
         self._listening.shutdown()
         self._listening.server_close()
         self._thread.join()
-
-
-def end_family(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """Sends a signal to a process, and to what it started if that is to kill; kills what does not end."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-        for relative in family if number == signal.SIGKILL else family[:1]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                relative.send_signal(number)
-        for alive in psutil.wait_procs(family, timeout=STOP_SECONDS)[1]:
-            alive.kill()
-    process.wait()

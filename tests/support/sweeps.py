@@ -5,19 +5,20 @@ from collections.abc import Callable
 from typing import Any
 
 from builders import (
+    build_dataset,
     build_environment,
     build_epoch,
-    build_placement,
     build_recipe,
     build_request,
     build_result,
     build_span,
+    place_request,
 )
 from journals import write_journal
 from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief
 from tfbench.recipe.tables import to_tables
 from tfbench.records.machine import BreakdownRecord
-from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult
+from tfbench.records.run import ModelSummary, RunExit, RunResult
 from tfbench.records.sweep import (
     PlannedRun,
     PlannedRunResult,
@@ -141,10 +142,8 @@ def write_sweep(store: Store, plan: SweepPlan, speed: Callable[[PlannedRun], flo
 
 def build_planned_result(plan: SweepPlan, planned: PlannedRun, speed: float, **fields: Any) -> RunResult:
     """Builds the result of one run of a sweep over an MLP: 50 steady spans of 20 steps, then two epochs' records."""
-    setup, recipe = (
-        plan.setups[planned.setup],
-        resolve_recipe(plan, list_settings(plan)[planned.setting], plan.setups[planned.setup]),
-    )
+    setup = plan.setups[planned.setup]
+    recipe = resolve_recipe(plan, list_settings(plan)[planned.setting], setup)
     widths, batch = recipe.model.options.get("hidden_units", (100,)), recipe.training.global_batch_size
     parameters = sum((a + 1) * b for a, b in zip((784, *widths), (*widths, 10), strict=True))
     request = build_request(
@@ -158,14 +157,6 @@ def build_planned_result(plan: SweepPlan, planned: PlannedRun, speed: float, **f
             "tfbench.setup": setup.label,
             "tfbench.round": str(planned.round_number),
         },
-    )
-    placement = build_placement(
-        strategy=setup.strategy,
-        devices=setup.devices,
-        hardware=("Example CPU 3000",) * len(setup.devices),
-        num_replicas=len(setup.devices),
-        global_batch_size=batch,
-        per_replica_batch_size=batch // len(setup.devices),
     )
     seconds = 20 * batch / speed
     spans = [build_span(first_step=1, last_step=1, seconds=1.0)]
@@ -186,10 +177,8 @@ def build_planned_result(plan: SweepPlan, planned: PlannedRun, speed: float, **f
     entries = {"startup": 3.0 + 0.5 * planned.setup, "first_step": 1.0, "steady": 50 * seconds, "validation": 1.0}
     values: dict[str, Any] = {
         "request": request,
-        "placement": placement,
-        "dataset": DatasetSummary(
-            name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=60_000, validation_samples=10_000
-        ),
+        "placement": place_request(request),
+        "dataset": build_dataset(),
         "model": ModelSummary(num_parameters=parameters, num_trainable_parameters=parameters),
         "spans": tuple(spans),
         "epochs": epochs,
