@@ -63,12 +63,6 @@ def test_classes_are_the_folders_in_the_order_of_their_names(folder: Path) -> No
     np.testing.assert_allclose(images.numpy()[:, 3, 3], expected, atol=1.5)  # JPEG
 
 
-def decode(folder: Path, image: Any, size: int) -> Any:
-    path = folder / "image.png"
-    path.write_bytes(tf.io.encode_png(image).numpy())
-    return read_array(str(path).encode(), size)
-
-
 @pytest.mark.parametrize(("height", "width", "size"), [(64, 80, 32), (50, 37, 48), (16, 16, 16)])
 def test_an_image_is_resized_bilinearly_by_the_centres_of_pixels(
     tmp_path: Path, height: int, width: int, size: int
@@ -77,7 +71,10 @@ def test_an_image_is_resized_bilinearly_by_the_centres_of_pixels(
     image = (127 + 100 * waves).astype(np.uint8)
     side = min(height, width)
     square = tf.image.crop_to_bounding_box(image, (height - side) // 2, (width - side) // 2, side, side)
-    np.testing.assert_allclose(decode(tmp_path, image, size), tf.image.resize(square, [size, size]), atol=1.01)
+    path = tmp_path / "image.png"
+    path.write_bytes(tf.io.encode_png(image).numpy())
+    read = read_array(str(path).encode(), size)
+    np.testing.assert_allclose(read, tf.image.resize(square, [size, size]), atol=1.01)
 
 
 @pytest.mark.parametrize("mode", ["1", "P", "RGBA", "I;16", "CMYK"])
@@ -141,19 +138,14 @@ def test_damaged_images_are_named_before_a_run_begins(folder: Path) -> None:
     assert "(5 of 7 files)" in message
 
 
-def remove(*paths: Path) -> None:
-    for path in paths:
-        path.unlink()
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
         (lambda folder: write_image(folder / "train" / "stork" / "a.png", 1), "train: expected 2 classes, found 3. --"),
-        (lambda folder: remove(*(folder / "train" / "crane").iterdir()), "train/crane: holds no image (.jpg, "),
+        (lambda folder: [path.unlink() for path in folder.glob("train/crane/*")], "train/crane: holds no image (.jpg"),
         (lambda folder: write_image(folder / "val" / "stork" / "x.jpg", 1), "val/stork: a class that has no training"),
         (lambda folder: (folder / "train").rename(folder / "training"), "train: No such file or directory. Expected"),
-        (lambda folder: [shutil.rmtree(path) for path in (folder / "val").iterdir()], "val: holds no class folders."),
+        (lambda folder: [shutil.rmtree(path) for path in folder.glob("val/*")], "val: holds no class folders."),
     ],
     ids=["classes", "no images", "class", "no folder", "no classes"],
 )

@@ -143,10 +143,7 @@ def test_what_is_no_keras_file_is_named(tmp_path: Path) -> None:
         path.write_bytes(contents)
         assert rejection(path).endswith('is damaged, or no file as model.save("net.keras") writes it.')
     unheard = {"class_name": "Unheard", "module": None, "registered_name": "Unheard", "config": {}}
-    write_description(path, {"class_name": "Sequential", "module": "keras", "config": {"layers": [unheard]}})
-    assert 'A network with layers of your own is built by a function: name = "module:function".' in rejection(path)
-
-
-def write_description(path: Path, description: Any) -> None:
+    network = {"class_name": "Sequential", "module": "keras", "config": {"layers": [unheard]}}
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("config.json", json.dumps(description))
+        archive.writestr("config.json", json.dumps(network))
+    assert 'A network with layers of your own is built by a function: name = "module:function".' in rejection(path)
