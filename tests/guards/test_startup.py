@@ -20,6 +20,7 @@ FRAMEWORKS = ("tensorflow", "keras", "mlflow")
         (CALL.format("--version"), HEAVY),
         ("from tfbench.recipe.files import *\nfor name in list_recipes(): load_recipe(find_recipe(name))", FRAMEWORKS),
         ("import tfbench.machine.devices, tfbench.records.model_table, tfbench.runs.process", FRAMEWORKS),
+        ("import tfbench.runs.baseline", FRAMEWORKS),
         ("import tfbench; tfbench.run, tfbench.sweep, tfbench.compare, tfbench.load_runs", FRAMEWORKS),
         ("import tfbench.cli as c; [c.cli.get_command(None, name) for name in c.cli.list_commands(None)]", FRAMEWORKS),
         # A worker hides GPUs, and rejects what cannot be, before TensorFlow is imported.

@@ -181,6 +181,7 @@ def test_a_run_that_was_sent_is_known_again_in_an_experiment_that_was_renamed_or
     assert finish(store, build_sized_result(0)) == tracked
     assert dump(store) == before
     client_of(store).delete_experiment(tracked.experiment_id)
+    before = dump(store)
     assert finish(store, build_sized_result(0)) == tracked
     assert dump(store) == before
 
