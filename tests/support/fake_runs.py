@@ -47,7 +47,8 @@ def end_run(request: RunRequest, fate: Any, metrics: dict[str, Any], reason: str
     if fate == "SIGNAL":
         os.kill(os.getpid(), signal.SIGINT)
     status = {"FAILED": "FAILED", "STOPPED": "KILLED"}.get(str(fate), "FINISHED")
-    ended = RunExit(status=status, reason=reason if status == "FAILED" else "")  # type: ignore[arg-type]  # one of them
+    reasons = {"FAILED": reason, "KILLED": "interrupted by SIGINT"}
+    ended = RunExit(status=status, reason=reasons.get(status, ""))  # type: ignore[arg-type]  # one of them
     return Run(
         result=build_result(request=request, exit=ended, **fields),
         summary=Summary(metrics=metrics),
