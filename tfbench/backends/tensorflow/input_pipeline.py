@@ -77,9 +77,13 @@ def build_orders(split: Split, spec: DatasetSpec, *, seed: int, first_sample: in
     """
     first_pass, offset = divmod(first_sample, split.num_samples)
 
+    def draw(number: Any) -> Any:  # by NumPy, as for every backend
+        return order.order_of_pass(int(number), spec, num_samples=split.num_samples, seed=seed)
+
     def order_from(number: Any) -> Any:
+        numbers = tf.numpy_function(draw, [number], tf.int64, stateful=False)
         start = tf.where(number == first_pass, tf.constant(offset, tf.int64), 0)
-        return _order(split, spec, seed, number)[start:]
+        return tf.ensure_shape(numbers, [split.num_samples])[start:]
 
     return _map_inline(tf.data.Dataset.counter(first_pass, dtype=tf.int64), order_from)
 
@@ -164,15 +168,6 @@ def broken_samples_named(source: str) -> Iterator[None]:
         if told := re.search(f"{_BROKEN}(.*?){_END}", str(error), re.DOTALL):
             raise DatasetError(f"{told[1]} Data: {source}.") from error
         raise
-
-
-def _order(split: Split, spec: DatasetSpec, seed: int, number: Any) -> Any:
-    """Returns the numbers of the samples of a pass, int64, which NumPy draws as it does for every backend."""
-
-    def draw(number: Any) -> Any:
-        return order.order_of_pass(int(number), spec, num_samples=split.num_samples, seed=seed)
-
-    return tf.ensure_shape(tf.numpy_function(draw, [number], tf.int64, stateful=False), [split.num_samples])
 
 
 def _decode(split: Split, spec: DatasetSpec, samples: tf.data.Dataset) -> tf.data.Dataset:
