@@ -76,6 +76,7 @@ class FitReadings:
         spans = self.clock.epoch_spans
         num_steps = sum(span.num_steps for span in spans)
         is_followed = self.validation or self.evaluate_training
+        values = {**logs, **inference, **(self.validation.batch_means() if self.validation else {})}
         record = EpochRecord(
             epoch=epoch,
             num_steps=num_steps,
@@ -88,7 +89,7 @@ class FitReadings:
             finished_at=time.time(),
             inference_seconds=(time_ns - validated_ns) * _NS if self.evaluate_training else None,
             ready_batches=min(num_steps, self.batches_ahead) if is_followed else 0,
-            **_learning({**logs, **inference, **(self.validation.batch_means() if self.validation else {})}),
+            **{name: _finite(values.get(name, math.nan)) for name in LEARNING_METRICS},  # what is missing becomes None
             metrics={name: _finite(value) for name, value in logs.items() if name not in LEARNING_METRICS},
         )
         if self.on_epoch(record):
@@ -231,11 +232,6 @@ def _to_number(value: Any) -> float:
     from keras import ops
 
     return float(ops.convert_to_numpy(value).mean())
-
-
-def _learning(values: Logs) -> dict[str, float | None]:
-    """Picks what was learned out of Keras's logs; what is missing or not finite becomes None."""
-    return {name: _finite(values.get(name, math.nan)) for name in LEARNING_METRICS}
 
 
 def _finite(value: float) -> float | None:
