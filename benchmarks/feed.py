@@ -36,7 +36,7 @@ TURN_BATCHES, TURNS = 1000, 3
 def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tuple[float, float]:
     """Returns the wall time and the processor time of a batch, in seconds; the median of a few turns."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    from tfbench.backends.visible import require_possible
+    from tfbench.backends.device_choice import require_possible
     from tfbench.recipe import files
     from tfbench.recipe.sections import DistributionConfig
     from tfbench.worker.data import load_data
@@ -47,7 +47,7 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
     require_possible(config, recipe.training)
     import tensorflow as tf
 
-    from tfbench.backends.tensorflow import input_pipeline, placement
+    from tfbench.backends.tensorflow import input_pipeline, placement, several_workers
 
     resolved = placement.resolve(config, recipe.training)
 
@@ -64,7 +64,7 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
         wall, processor = time.perf_counter(), time.process_time()
         for _ in range(TURN_BATCHES if number else 50):  # the first turn holds tracing
             take(iterator)
-        placement.synchronize()
+        several_workers.synchronize()
         found.append((time.perf_counter() - wall, time.process_time() - processor))
     return tuple(statistics.median(column) / TURN_BATCHES for column in zip(*found[1:], strict=True))
 

@@ -51,7 +51,7 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     import keras
 
-    from tfbench.backends.tensorflow import input_pipeline, placement
+    from tfbench.backends.tensorflow import input_pipeline, several_workers
     from tfbench.recipe import files
     from tfbench.worker.breakdown import Breakdown
     from tfbench.worker.compiled_model import build_compiled_model
@@ -72,15 +72,16 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
         parent = multiprocessing.get_context("fork").Process(target=follow, args=(str(path),), daemon=True)
         parent.start()
         clock = SpanClock(
-            recipe.measurement, synchronize=placement.synchronize, on_span=journal.append_span, breakdown=breakdown
+            recipe.measurement,
+            synchronize=several_workers.synchronize,
+            on_span=journal.append_span,
+            breakdown=breakdown,
         )
         readings = FitReadings(
             clock=clock,
-            breakdown=breakdown,
             model=model,
             steps_per_epoch=block * (num_blocks + 2),
             global_batch_size=training.global_batch_size,
-            warmup_steps=recipe.measurement.warmup_steps,
             on_epoch=lambda record: False,
             on_first_step=lambda: None,
         )
@@ -97,7 +98,7 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
             own_ns += time.thread_time_ns() - before
             done += 1
             if done % block == 0:
-                placement.synchronize()
+                several_workers.synchronize()
                 now = time.perf_counter()
                 if number >= 0:
                     blocks.append(Block(now - start, own_ns * 1e-9))

@@ -55,7 +55,7 @@ TENSORFLOW = "tensorflow"
 def bare_fit(recipe_name: str, backend_name: str) -> None:
     """Trains in this process with nothing but Keras; prints the clock at the end of each epoch."""
     from tfbench import backends
-    from tfbench.backends.visible import require_possible
+    from tfbench.backends.device_choice import require_possible
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.recipe import files
     from tfbench.worker.compiled_model import build_compiled_model

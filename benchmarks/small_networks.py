@@ -116,7 +116,7 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
     """Trains as the measuring process of a run does."""
     import tensorflow as tf
 
-    from tfbench.backends.tensorflow import input_pipeline, placement
+    from tfbench.backends.tensorflow import input_pipeline, placement, several_workers
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.records.journal import Journal
     from tfbench.worker.breakdown import Breakdown
@@ -129,15 +129,16 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
     with tempfile.TemporaryDirectory() as folder:
         journal, breakdown = Journal(Path(folder) / "run.jsonl"), Breakdown(time.perf_counter_ns())
         clock = SpanClock(
-            recipe.measurement, synchronize=placement.synchronize, on_span=journal.append_span, breakdown=breakdown
+            recipe.measurement,
+            synchronize=several_workers.synchronize,
+            on_span=journal.append_span,
+            breakdown=breakdown,
         )
         readings = FitReadings(
             clock=clock,
-            breakdown=breakdown,
             model=model,
             steps_per_epoch=steps,
             global_batch_size=case.batch_size,
-            warmup_steps=recipe.measurement.warmup_steps,
             on_epoch=lambda record: turns.end_epoch(),
             on_first_step=lambda: None,
             **({"cuts_last_execution": True} if is_fast else {}),  # unknown to older checkouts

@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from browser import free_port
@@ -37,8 +38,9 @@ def load_data():
 
 def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(NETWORK, encoding="utf-8")
-    options = ("--global-batch-size", "12", "--epochs", "2", "--set", "training.steps_per_execution=4")
+    options = ("--global-batch-size", "12", "--epochs", "3", "--set", "training.steps_per_execution=4")
     options = (*options, "--set", "output.num_predictions=3", "--backend", NAME, "--devices", "cpu:0", "--no-mlflow")
+    options = (*options, "--set", "output.checkpoint_every_epochs=3")
     words = ("run", "nets.py:build_model", *options, "--format", "json")
     one = run(*words, *NO_CHECKS, cwd=tmp_path)
     two = run(*words, "--strategy", "multi_worker", "--workers", "2", cwd=tmp_path, no_proxy="")
@@ -47,6 +49,11 @@ def test_two_workers_train_validate_and_predict_as_one(tmp_path: Path) -> None:
         expected = [epoch[figure] for epoch in one.document["epochs"]]
         assert [epoch[figure] for epoch in two.document["epochs"]] == pytest.approx(expected, rel=1e-5), figure
     assert two.document["predictions"] == one.document["predictions"]
+    of_one, of_two = sorted(tmp_path.rglob("epoch_000003.npz"), key=lambda path: path.stat().st_mtime)
+    with np.load(of_one) as alone, np.load(of_two) as together:  # weights and Adam's variables after 24 steps
+        assert alone.files == together.files
+        for name in alone.files[1:]:
+            np.testing.assert_allclose(together[name], alone[name], rtol=1e-5, atol=1e-5)
     assert two.document["per_replica_batch_size"] == 6
     # TensorFlow's profiler crashes now and then in the trace of several workers.
     is_lost = any("crashed with SIG" in text or "was not timed" in text for text in two.document["warnings"])

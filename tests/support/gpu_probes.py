@@ -16,7 +16,7 @@ import numpy as np
 import first_steps
 from tfbench import backends
 from tfbench.backends import peak
-from tfbench.backends.visible import require_possible
+from tfbench.backends.device_choice import require_possible
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import MeasurementConfig, Recipe
 from tfbench.records.run import StepSpan

@@ -26,12 +26,15 @@ def build_readings(
     **fields: Any,
 ) -> FitReadings:
     """Builds what a training of batches of four tells of itself, under a clock; it ends with its last epoch alone."""
-    breakdown = Breakdown(0, now=now)
-    config = MeasurementConfig(**measurement)
-    clock = SpanClock(config, synchronize=synchronize, on_span=on_span, breakdown=breakdown, now=now)
+    clock = SpanClock(
+        MeasurementConfig(**measurement),
+        synchronize=synchronize,
+        on_span=on_span,
+        breakdown=Breakdown(0, now=now),
+        now=now,
+    )
     defaults: dict[str, Any] = {"global_batch_size": 4, "on_epoch": lambda record: False, "on_first_step": lambda: None}
-    read = {"clock": clock, "breakdown": breakdown, "model": model, "warmup_steps": config.warmup_steps, "now": now}
-    return FitReadings(**defaults | read | fields)
+    return FitReadings(**defaults | {"clock": clock, "model": model} | fields)
 
 
 def read_result(prepared: Prepared) -> RunResult:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote
@@ -50,13 +49,12 @@ class Command:
         self._errors = self._output.with_suffix(".err")
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tfbench", *arguments],
+                [*_hearing(ignored), sys.executable, "-P", "-m", "tfbench", *arguments],
                 cwd=cwd,
                 env=clean_environment() | environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout or output,
                 stderr=errors,
-                preexec_fn=partial(_prepare, ignored),
             )
 
     def __enter__(self) -> "Command":
@@ -176,10 +174,13 @@ def _have_database(arguments: tuple[str, ...], cwd: Path) -> None:
         make_database(store)
 
 
-def _prepare(ignored: tuple[signal.Signals, ...]) -> None:
-    """Lets a command inherit these signals as ignored and no others, whatever started the tests (nohup does)."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+def _hearing(ignored: tuple[signal.Signals, ...]) -> list[str]:
+    """Returns what starts a command that ignores these signals and no others, whatever started the tests (nohup does).
+
+    Not a function that the new process calls: Python would fork for it, of which JAX warns once it has computed.
+    """
+    numbers = (signal.SIGINT, signal.SIGHUP)
+    return ["env", *(f"--{'ignore' if one in ignored else 'default'}-signal={one.name[3:]}" for one in numbers)]
 
 
 def clean_environment() -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tfbench import backends
-from tfbench.backends.visible import require_possible
+from tfbench.backends.device_choice import require_possible
 from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import Recipe

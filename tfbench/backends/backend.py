@@ -5,7 +5,7 @@ for one device, and for batches that NumPy makes. What a framework is asked for 
 `tfbench.records`; datasets, models, strategies and variables are the framework's own, and go through the worker as they
 are.
 
-Loading a backend imports its framework: a run is rejected, and GPUs are hidden, before that; see `visible`.
+Loading a backend imports its framework: a run is rejected, and GPUs are hidden, before that; see `device_choice`.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from tfbench.backends import one_device
 from tfbench.backends.array_feeding import ArrayFeeding
-from tfbench.backends.one_device import Placed
+from tfbench.backends.device_choice import Placed, choose_devices, list_visible
 from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.profiling import Call, ProfiledBatches, StepCalls, Trace
 from tfbench.machine import gpus
 from tfbench.machine.devices import Framework
-from tfbench.machine.environment import describe_environment
+from tfbench.machine.environment import cpu_model, describe_environment
 from tfbench.recipe.backend_support import BackendName
+from tfbench.recipe.devices import require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
 from tfbench.records.placement import Feed, Placement, ReplicaCheck, Spread, WorkerRank
@@ -108,7 +108,20 @@ class Backend(ArrayFeeding):
         Raises:
             DeviceError: A device is absent, or the batch does not divide among the replicas.
         """
-        return one_device.resolve(config, training, gpu_names=self.list_gpus(), gpu_feed=self.gpu_feed)
+        gpu_names = self.list_gpus()
+        (device,) = choose_devices(config, training, list_visible(config, len(gpu_names)), takes_all=False)
+        require_fitting((device,), config, training)
+        placement = Placement(
+            strategy=config.strategy,
+            devices=(str(device),),
+            num_replicas=1,
+            global_batch_size=training.global_batch_size,
+            per_replica_batch_size=training.global_batch_size,
+            cross_device_ops=None,
+            hardware=(gpu_names[0] if device.kind == "gpu" else cpu_model(),),
+            feed=self.gpu_feed if device.kind == "gpu" else "direct",
+        )
+        return Placed(placement, (f"{device.kind}:0",))
 
     def lay_out(self, placed: Any, config: DistributionConfig, model: Any) -> Any:
         """Spreads a model, just compiled in the scope, over several devices, where its strategy does not by itself.

@@ -67,7 +67,7 @@ def measure_peak(
         one.run(1)  # the first call traces
         one.num_calls = _count_calls(one.run, least)
     before = read_counters()
-    while any(len(one.rounds) < _MIN_ROUNDS for one in candidates) or _spent(candidates) < seconds:
+    while len(candidates[0].rounds) < _MIN_ROUNDS or sum(sum(one.rounds) for one in candidates) < seconds:
         for one in candidates:
             one.rounds.append(_time(one.run, one.num_calls))
     best = max(candidates, key=lambda one: one.num_calls * one.flops / min(one.rounds))
@@ -84,10 +84,6 @@ def measure_peak(
 
 def _is_gpu(devices: Sequence[str]) -> bool:
     return "gpu" in devices[0].lower()
-
-
-def _spent(candidates: Sequence[_Candidate]) -> float:
-    return sum(sum(one.rounds) for one in candidates)
 
 
 def _find_least(devices: Sequence[str]) -> float:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfbench.machine.gpus import WatchedGpu, close_driver, open_driver, why_not
+from tfbench.machine.gpus import WatchedGpu, ask, why_not
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, MachineState, Moment, Part
 from tfbench.records.machine import Gpu
 
@@ -74,7 +74,7 @@ class EnergyMeter:
         """Closes the driver; nothing can be read any more."""
         if self._has_driver:
             self._has_driver = False
-            close_driver()
+            ask("nvmlShutdown")
 
     @property
     def watches(self) -> bool:
@@ -98,7 +98,7 @@ class EnergyMeter:
         """Opens the GPUs that the driver knows, and says why the energy of others is not counted."""
         if not addresses:
             return []
-        if problem := open_driver():
+        if problem := why_not("nvmlInit"):
             return [f"GPUs: NVIDIA's driver cannot be asked: {problem}"]
         self._has_driver = True
         problems = []

@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,30 @@ def describe_environment(**framework: Any) -> Environment:
         framework: What the backend says of itself, as fields of the record.
     """
     commit, has_changes = read_commit()
-    facts = {name: read() for name, read in _READERS.items()}
-    return Environment(git_commit=commit, git_dirty=has_changes, **facts, **framework)
+    return Environment(
+        git_commit=commit,
+        git_dirty=has_changes,
+        hostname=platform.node(),
+        cpu_model=cpu_model(),
+        num_physical_cores=psutil.cpu_count(logical=False),
+        num_logical_cores=os.cpu_count() or 1,
+        usable_cores=len(os.sched_getaffinity(0)),
+        memory_bytes=psutil.virtual_memory().total,
+        gpus=gpus.read_gpus(),
+        os=platform.platform(),
+        python=platform.python_version(),
+        tfbench=__version__,
+        keras=importlib.metadata.version("keras"),
+        numpy=importlib.metadata.version("numpy"),
+        mlflow=find_version("mlflow"),
+        load_average=os.getloadavg()[0],
+        cpu_quota_cores=read_quota_cores(),
+        cpu_governor=read_governor(),
+        memory_limit_bytes=read_memory_limit(),
+        niceness=os.getpriority(os.PRIO_PROCESS, 0),
+        thread_variables=list_variables(THREAD_VARIABLES),
+        **framework,
+    )
 
 
 def list_variables(names: re.Pattern[str], environment: Mapping[str, str] = os.environ) -> str:
@@ -132,27 +154,3 @@ def _ask_git(arguments: list[str]) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-# What is known of the machine, the process and the versions in use, by the fields of the record.
-_READERS: dict[str, Callable[[], Any]] = {
-    "hostname": platform.node,
-    "cpu_model": cpu_model,
-    "num_physical_cores": lambda: psutil.cpu_count(logical=False),
-    "num_logical_cores": lambda: os.cpu_count() or 1,
-    "usable_cores": lambda: len(os.sched_getaffinity(0)),
-    "memory_bytes": lambda: psutil.virtual_memory().total,
-    "gpus": gpus.read_gpus,
-    "os": platform.platform,
-    "python": platform.python_version,
-    "tfbench": lambda: __version__,
-    "keras": lambda: importlib.metadata.version("keras"),
-    "numpy": lambda: importlib.metadata.version("numpy"),
-    "mlflow": lambda: find_version("mlflow"),
-    "load_average": lambda: os.getloadavg()[0],
-    "cpu_quota_cores": read_quota_cores,
-    "cpu_governor": read_governor,
-    "memory_limit_bytes": read_memory_limit,
-    "niceness": lambda: os.getpriority(os.PRIO_PROCESS, 0),
-    "thread_variables": lambda: list_variables(THREAD_VARIABLES),
-}

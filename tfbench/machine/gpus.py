@@ -7,7 +7,7 @@ seconds, all else milliseconds.
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfbench.records.energy import EnergySource, GpuState
@@ -15,16 +15,6 @@ from tfbench.records.machine import Gpu
 
 _RESOLUTION_SECONDS = 0.1  # the counter of energy is renewed every 20 to 100 ms, by the kind of the GPU
 _SM_CLOCK, _MEMORY_CLOCK, _TEMPERATURE = 1, 2, 0  # NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU
-
-
-def open_driver() -> str:
-    """Opens NVIDIA's driver, once for each `close_driver`; says why it cannot be, "" if it is open."""
-    return why_not("nvmlInit")
-
-
-def close_driver() -> None:
-    """Closes NVIDIA's driver again."""
-    ask("nvmlShutdown")
 
 
 def ask(function: str, *arguments: Any) -> Any:
@@ -42,7 +32,7 @@ def why_not(function: str, *arguments: Any) -> str:
 
 def read_gpus() -> tuple[Gpu, ...]:
     """Returns the GPUs that NVIDIA's driver knows, in the order of their bus; none where there is no driver."""
-    if open_driver():  # no driver, or one that does not answer
+    if why_not("nvmlInit"):  # no driver, or one that does not answer
         return ()
     try:
         version = ask("nvmlSystemGetDriverVersion")
@@ -51,7 +41,7 @@ def read_gpus() -> tuple[Gpu, ...]:
         found = [_describe(handle, version) for handle in handles if handle is not None]
         return tuple(sorted(found, key=lambda gpu: gpu.bus_id or ""))
     finally:
-        close_driver()
+        ask("nvmlShutdown")
 
 
 def split_visible(text: str) -> list[str]:
@@ -117,7 +107,12 @@ class WatchedGpu:
 
     def read_state(self) -> GpuState | None:
         """Returns what it does at the moment; None if it does not answer at all."""
-        state = GpuState(**{name: read(self._handle) for name, read in _STATE_READERS.items()})
+        state = GpuState(
+            clock_mhz=ask("nvmlDeviceGetClockInfo", self._handle, _SM_CLOCK),
+            temperature_celsius=ask("nvmlDeviceGetTemperature", self._handle, _TEMPERATURE),
+            clock_reasons=_read_reasons(self._handle),
+            num_other_processes=_count_others(self._handle),
+        )
         return None if state == GpuState() else state
 
 
@@ -173,12 +168,3 @@ def _read_reasons(handle: Any) -> int | None:
 
 def _scaled(value: int | None) -> float | None:
     return None if value is None else value / 1000
-
-
-# What a GPU does, by the fields of the record.
-_STATE_READERS: dict[str, Callable[[Any], Any]] = {
-    "clock_mhz": lambda handle: ask("nvmlDeviceGetClockInfo", handle, _SM_CLOCK),
-    "temperature_celsius": lambda handle: ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE),
-    "clock_reasons": _read_reasons,
-    "num_other_processes": _count_others,
-}

@@ -15,6 +15,7 @@ from tfbench.records.machine import Usage
 if TYPE_CHECKING:
     import psutil
 
+_PAGE_BYTES = 4096  # that psutil takes the kernel's counters of pages for
 _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later)
 
 
@@ -63,8 +64,10 @@ class UsageMeter:
     def finish(self) -> Usage:
         """Returns what was used since this meter was made."""
         after = read_counters(self._fellows)
-        pairs = zip(Counters._fields, self._before, after, strict=True)
-        grown: dict[str, Any] = {name: _grown(before, now) for name, before, now in pairs}
+        grown: dict[str, Any] = {
+            name: None if before is None or now is None else now - before
+            for name, before, now in zip(Counters._fields, self._before, after, strict=True)
+        }
         return Usage(
             **grown,
             num_logical_cores=os.cpu_count() or 1,
@@ -85,6 +88,7 @@ def read_counters(fellows: "Sequence[psutil.Process]" = ()) -> Counters:
         with contextlib.suppress(psutil.Error):
             times = fellow.cpu_times()
             own_cpu += times.user + times.system
+    swapped = psutil.swap_memory()
     machine = psutil.cpu_times()  # of all processors; time of guests is in "user" already
     return Counters(
         seconds=time.perf_counter(),
@@ -92,7 +96,7 @@ def read_counters(fellows: "Sequence[psutil.Process]" = ()) -> Counters:
         busy_cpu_seconds=machine.user + machine.nice + machine.system + machine.irq + machine.softirq,
         stolen_cpu_seconds=machine.steal,
         throttled_seconds=read_throttled_seconds(Path("/")),
-        swapped_pages=_count_swapped_pages(),
+        swapped_pages=(swapped.sin + swapped.sout) // _PAGE_BYTES,
         major_page_faults=own.ru_majflt,
     )
 
@@ -130,17 +134,6 @@ def control_group_folders(root: Path) -> list[Path]:
         around = [folder for folder in group.parents if folder.is_relative_to(root / "sys/fs/cgroup")]
         return [folder for folder in (group, *around) if folder.is_dir()]
     return []
-
-
-def _count_swapped_pages() -> int:
-    with contextlib.suppress(OSError):
-        text = Path("/proc/vmstat").read_text(encoding="ascii")
-        return sum(int(pages) for pages in re.findall(r"^pswp(?:in|out) (\d+)$", text, re.MULTILINE))
-    return 0
-
-
-def _grown(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before
 
 
 def count_other_workers(run: str) -> int:

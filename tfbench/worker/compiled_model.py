@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tfbench import backends
-from tfbench.datasets.sources.splits import Split, Splits, count_steps_per_epoch, list_arrays, map_arrays
+from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch, list_arrays, map_arrays
 from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
@@ -172,7 +172,7 @@ def summarize_model(model: Any, digest: str) -> ModelSummary:
 def require_apart(model: Any, splits: Splits) -> None:
     """Raises RecipeError unless a profile can take the step apart: it knows Keras's own, of a graph of layers."""
     has_one_each = all(len(getattr(model, name, None) or ()) == 1 for name in ("inputs", "outputs"))
-    is_plain = not isinstance(splits.train, Split) or len(list_arrays(splits.train.arrays)) == 2  # inputs and targets
+    is_plain = len(list_arrays(splits.train.arrays)) == 2  # inputs and targets
     if foreign_model.has_own_step(model) or not has_one_each or not is_plain:
         raise RecipeError(
             "a profile takes Keras's own training step of one input, one output and one array of targets apart. The "

@@ -142,5 +142,4 @@ def _assign_groups(config: SgdConfig, variables: Sequence[Any]) -> list[Paramete
 
 def _fits(pattern: str, path: str) -> bool:
     """Says whether a pattern fits a weight's path, or the end of it from a slash on."""
-    steps = path.split("/")
-    return any(fnmatch.fnmatchcase("/".join(steps[start:]), pattern) for start in range(len(steps)))
+    return fnmatch.fnmatchcase(f"/{path}", f"*/{pattern}")

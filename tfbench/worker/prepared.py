@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench import __version__, backends
-from tfbench.backends.one_device import Placed
-from tfbench.backends.visible import require_possible
+from tfbench.backends.device_choice import Placed, require_possible
 from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_epoch
 from tfbench.errors import DeviceError, Notice, RecipeError, WorkersError
 from tfbench.machine.devices import find_unused_gpu, read_system

@@ -12,7 +12,6 @@ from tfbench import backends
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.metrics import LEARNING_METRICS
 from tfbench.records.run import EpochRecord
-from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.span_clock import SpanClock
 
 _NS = 1e-9
@@ -24,12 +23,10 @@ Logs = Mapping[str, float]
 class FitReadings:
     """What is read while `model.fit` runs. Every step comes through here: what is not needed is not called."""
 
-    clock: SpanClock  # told of every execution
-    breakdown: Breakdown  # told when validation begins and ends
+    clock: SpanClock  # told of every execution, and its time breakdown of validations
     model: Any  # to be trained
     steps_per_epoch: int  # after which an epoch ends
     global_batch_size: int  # samples of a step
-    warmup_steps: int  # leading steps that no rate is computed from
     on_epoch: Callable[[EpochRecord], bool]  # at the end of each, validation included; says whether to stop there
     on_first_step: Callable[[], None]  # called once, after the first execution; its time is in no span
     cuts_last_execution: bool = False  # to the steps that are left of an epoch, which Keras's own is not
@@ -39,14 +36,13 @@ class FitReadings:
     resets_state: bool = False  # of recurrent layers that carry it, to zero as each epoch begins
     read_energy: Callable[[], None] | None = None  # as the steady part begins; None: there is none to read
     elapsed_before: float = 0.0  # seconds that a run which is gone on with had taken
-    now: Callable[[], int] = time.perf_counter_ns  # a monotonic clock, in nanoseconds
     _train_start: int = dataclasses.field(default=0, init=False)
     _training_end: int = dataclasses.field(default=0, init=False)
     _in_warmup: bool = dataclasses.field(default=True, init=False)
 
     def begin_training(self) -> None:
         """Notes that training begins now."""
-        self._train_start = self.now()
+        self._train_start = self.clock.now()
 
     def end_steps(self, batch: int) -> None:
         """Takes in that an execution was dispatched; `batch`, from 0, is its last one in the epoch."""
@@ -56,30 +52,31 @@ class FitReadings:
         if is_over:
             self.model.stop_training = True
         if is_first:
-            self.breakdown.switch("callbacks")
+            self.clock.breakdown.switch("callbacks")
             self.on_first_step()
             self.clock.restart()
         if self.read_energy and self._in_warmup and self.clock.is_steady:
             self._in_warmup = False
-            self.breakdown.switch("callbacks")
+            self.clock.breakdown.switch("callbacks")
             self.read_energy()
             self.clock.restart()  # the reading is in no span
         if ends_epoch:
-            self.breakdown.switch("validation" if self.validation else "callbacks")
-        self._training_end = self.now()
+            self.clock.breakdown.switch("validation" if self.validation else "callbacks")
+        self._training_end = self.clock.now()
 
     def end_epoch(self, epoch: int, logs: Logs) -> None:
         """Records an epoch, counted from 1, and stops the training if that is wanted; `logs` are all of Keras's."""
-        validated_ns = self.now()
-        self.breakdown.switch("callbacks")
+        validated_ns = self.clock.now()
+        self.clock.breakdown.switch("callbacks")
         inference = {}
         if self.evaluate_training:
-            with self.breakdown.entry("validation"):
+            with self.clock.breakdown.entry("validation"):
                 inference = {f"inference_{key}": value for key, value in self.evaluate_training().items()}
-        time_ns = self.now()
+        time_ns = self.clock.now()
         spans = self.clock.epoch_spans
         num_steps = sum(span.num_steps for span in spans)
         is_followed = self.validation or self.evaluate_training
+        values = {**logs, **inference, **(self.validation.batch_means() if self.validation else {})}
         record = EpochRecord(
             epoch=epoch,
             num_steps=num_steps,
@@ -87,12 +84,12 @@ class FitReadings:
             validation_seconds=(validated_ns - self._training_end) * _NS if self.validation else None,
             elapsed_seconds=self.elapsed_before + (time_ns - self._train_start) * _NS,
             samples_per_second=samples_per_second(
-                steady_spans(spans, warmup_steps=self.warmup_steps), self.global_batch_size
+                steady_spans(spans, warmup_steps=self.clock.config.warmup_steps), self.global_batch_size
             ),
             finished_at=time.time(),
             inference_seconds=(time_ns - validated_ns) * _NS if self.evaluate_training else None,
             ready_batches=min(num_steps, self.batches_ahead) if is_followed else 0,
-            **_learning({**logs, **inference, **(self.validation.batch_means() if self.validation else {})}),
+            **{name: _finite(values.get(name, math.nan)) for name in LEARNING_METRICS},  # what is missing becomes None
             metrics={name: _finite(value) for name, value in logs.items() if name not in LEARNING_METRICS},
         )
         if self.on_epoch(record):
@@ -235,11 +232,6 @@ def _to_number(value: Any) -> float:
     from keras import ops
 
     return float(ops.convert_to_numpy(value).mean())
-
-
-def _learning(values: Logs) -> dict[str, float | None]:
-    """Picks what was learned out of Keras's logs; what is missing or not finite becomes None."""
-    return {name: _finite(values.get(name, math.nan)) for name in LEARNING_METRICS}
 
 
 def _finite(value: float) -> float | None:

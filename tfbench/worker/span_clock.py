@@ -43,9 +43,9 @@ class SpanClock:
         now: Callable[[], int] = time.perf_counter_ns,
         ask_first: Callable[[float], float] | None = None,
     ) -> None:
-        self._config = config
-        self._breakdown = breakdown
-        self._now = now
+        self.config = config
+        self.breakdown = breakdown
+        self.now = now
         self._ask_first = ask_first if config.seconds is not None else None
         self._next_asked = 0  # step
         self._synchronize = synchronize
@@ -70,7 +70,7 @@ class SpanClock:
     @property
     def _is_far_ahead(self) -> bool:
         """Whether the device will take very long for the steps of the open span that were given out."""
-        most_steps = self._fastest * _LONGEST * self._config.min_span_seconds
+        most_steps = self._fastest * _LONGEST * self.config.min_span_seconds
         return 0 < most_steps <= self.step - self._span_first_step + 1
 
     @property
@@ -86,8 +86,8 @@ class SpanClock:
 
     def restart(self) -> None:
         """Starts the open span anew, so that what was done since the last one ended is in no span."""
-        self._breakdown.switch(self._part)
-        self._span_start = self._now()
+        self.breakdown.switch(self._part)
+        self._span_start = self.now()
         self._span_first_step = self.step + 1
         if self._steady_start is not None and self._steady_first_step == self.step + 1:
             self._steady_start = self._span_start
@@ -100,13 +100,13 @@ class SpanClock:
         """
         is_first = self.step == 0
         self.step += count
-        time_ns = self._now()
+        time_ns = self.now()
         is_limit = self._reaches_limit(time_ns)
         asks = self._ask_first is not None and self._steady_start is not None and self.step >= self._next_asked
         in_warmup = self._steady_start is None
-        ends_warmup = in_warmup and self.step >= self._config.warmup_steps
+        ends_warmup = in_warmup and self.step >= self.config.warmup_steps
         is_long = time_ns - self._span_start >= self._min_span_ns or self._is_far_ahead
-        is_due = self._config.clock == "step" or is_long
+        is_due = self.config.clock == "step" or is_long
         if is_first or ends_warmup or ends_epoch or is_limit or is_due or asks:
             self._end_span()
             if ends_warmup:
@@ -114,7 +114,7 @@ class SpanClock:
             if asks:
                 is_limit = self._is_over_for_first() or is_limit
                 self.restart()
-            self._breakdown.switch("callbacks" if ends_epoch or is_limit else self._part)
+            self.breakdown.switch("callbacks" if ends_epoch or is_limit else self._part)
         return is_limit
 
     @property
@@ -126,7 +126,7 @@ class SpanClock:
 
     def _end_span(self) -> None:
         self._synchronize()
-        time_ns = self._now()
+        time_ns = self.now()
         span = StepSpan(
             epoch=self.epoch,
             first_step=self._span_first_step,
@@ -147,13 +147,13 @@ class SpanClock:
         if self._steady_start is None:
             return False
         steady_steps = self.step - self._steady_first_step + 1
-        by_steps = self._config.steps is not None and steady_steps >= self._config.steps
+        by_steps = self.config.steps is not None and steady_steps >= self.config.steps
         return by_steps or (self._ask_first is None and self._seconds_left(time_ns) <= 0)
 
     def _seconds_left(self, time_ns: int) -> float:
-        if self._steady_start is None or self._config.seconds is None:
+        if self._steady_start is None or self.config.seconds is None:
             return math.inf
-        return self._config.seconds - (time_ns - self._steady_start) * _NS
+        return self.config.seconds - (time_ns - self._steady_start) * _NS
 
     def _is_over_for_first(self) -> bool:
         """Asks the first worker, which says after how many steps to ask again, or that its time is over."""

@@ -55,11 +55,9 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
         )
         readings = FitReadings(
             clock=clock,
-            breakdown=breakdown,
             model=model,
             steps_per_epoch=steps_per_epoch,
             global_batch_size=training.global_batch_size,
-            warmup_steps=measurement.warmup_steps,
             batches_ahead=0 if is_resident else backend.count_ahead(splits, training.global_batch_size),
             cuts_last_execution=is_resident,
             validation=validation,

@@ -6,11 +6,10 @@ import pytest
 import tensorflow as tf
 
 from builders import build_placement
-from tfbench.backends.one_device import choose_devices
+from tfbench.backends.device_choice import choose_devices, require_possible
 from tfbench.backends.tensorflow import placement, several_workers
 from tfbench.backends.tensorflow.device_watch import verify_placement
 from tfbench.backends.tensorflow.placement import ResolvedDistribution, feed_alike, resolve
-from tfbench.backends.visible import require_possible
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import Device, parse_devices

@@ -9,7 +9,7 @@ import pytest
 
 from builders import build_spec
 from tfbench.backends.array_feeding import ArrayFeeding
-from tfbench.backends.tensorflow import gathering, input_pipeline
+from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.input_pipeline import (
     build_training_dataset,
     build_validation_dataset,
@@ -68,7 +68,7 @@ def test_memory_that_tensorflow_can_use_is_not_copied() -> None:
     array = allocate((3, 5), np.int64)
     assert array.ctypes.data % ALIGNMENT == 0
     array[:] = np.arange(15).reshape(3, 5)
-    shared, copied = gathering.on_host(array), gathering.on_host(array[1:])
+    shared, copied = input_pipeline.on_host(array), input_pipeline.on_host(array[1:])
     array[:] = 0
     assert shared.numpy().sum() == 0
     assert copied.numpy().tolist() == [[5, 6, 7, 8, 9], [10, 11, 12, 13, 14]]

@@ -13,7 +13,7 @@ import first_steps
 from device_naps import NAP_SECONDS, build_slow_model
 from prepared import build_readings
 from tfbench import backends
-from tfbench.backends.visible import require_possible
+from tfbench.backends.device_choice import require_possible
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.energy import addresses_in_use

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from builders import build_placement, build_spec
 from tfbench import backends
-from tfbench.backends.tensorflow import gathering
+from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.placement import ResolvedDistribution
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources.synthetic import generate_splits
@@ -188,6 +188,6 @@ def test_samples_that_do_not_fit_are_rejected_with_their_size(monkeypatch: pytes
     def fail(*_: Any) -> Any:
         raise tf.errors.InternalError(None, None, "Failed copying input tensor: Dst tensor is not initialized.")
 
-    monkeypatch.setattr(gathering, "gather_from", fail)
+    monkeypatch.setattr(input_pipeline, "gather_from", fail)
     with pytest.raises(DeviceError, match=r"^training\.data_on_device: .* 0\.0 GiB, do not fit on cpu:0"):
         train(configure(), generate(), build_model(configure()))

@@ -79,7 +79,7 @@ def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_ta
     read, unread = Training(warmup_steps=warmup_steps), Training(warmup_steps=warmup_steps, reads=False)
     assert read.spans == unread.spans
     assert read.events[read.events.index("steady") - 1].endswith(f"-{warmup_steps}")
-    entries, without = (one.readings.breakdown.record().entries for one in (read, unread))
+    entries, without = (one.readings.clock.breakdown.record().entries for one in (read, unread))
     assert entries["callbacks"] - without.get("callbacks", 0.0) == pytest.approx(READING_MS / 1000)
     assert entries["validation"] == without["validation"]
     assert sum(span.seconds for span in read.spans) == pytest.approx(3 * 12 * STEP_MS / 1000)

@@ -10,9 +10,9 @@ import jax
 from keras.src.backend.jax.trainer import JAXEpochIterator  # what `fit` takes; Keras does not publish it
 
 from tfbench.backends.backend import Backend
+from tfbench.backends.device_choice import Placed, require_on
 from tfbench.backends.jax import mesh_distribution, several_devices
 from tfbench.backends.jax.step_calls import StepCalls
-from tfbench.backends.one_device import Placed, require_on
 from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.profiling import ProfiledBatches
 from tfbench.errors import MeasurementError

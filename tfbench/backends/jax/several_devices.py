@@ -7,8 +7,8 @@ from typing import Any
 
 import jax
 
+from tfbench.backends.device_choice import Placed, choose_devices, list_visible
 from tfbench.backends.jax.mesh_distribution import MeshDistribution, name_in
-from tfbench.backends.one_device import Placed, choose_devices, list_visible
 from tfbench.errors import DeviceError
 from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import find_mesh, parse_devices, require_fitting
@@ -102,18 +102,12 @@ def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any
     Raises:
         RecipeError: The layout does not fit the network.
     """
-    layout: dict[str, Any] = {}
-    outputs: dict[str, Any] = {}
-    cut: dict[str, Any] = {}
-    notes: tuple[str, ...] = ()
-    if config.strategy in CUTTING_STRATEGIES:
-        paths = {name_in(model, variable.path): variable.path for variable in model.variables}
-        shapes = list_shapes(model)
-        cut = lay_out(shapes, placed.mesh)
-        layout = {paths[name]: axes for name, axes in cut.items()}
-        outputs = _cut_outputs(model, layout)
-        notes = _notes(shapes, cut)
-    MeshDistribution(placed.mesh, placed.devices, layout, outputs).take_over(model)
+    shapes = list_shapes(model) if config.strategy in CUTTING_STRATEGIES else []
+    cut = lay_out(shapes, placed.mesh) if config.strategy in CUTTING_STRATEGIES else {}
+    paths = {name_in(model, variable.path): variable.path for variable in model.variables}
+    layout = {paths[name]: axes for name, axes in cut.items()}
+    MeshDistribution(placed.mesh, placed.devices, layout, _cut_outputs(model, layout)).take_over(model)
+    notes = _notes(shapes, cut)
     return dataclasses.replace(placed, placement=dataclasses.replace(placed.placement, notes=notes, layout=cut))
 
 

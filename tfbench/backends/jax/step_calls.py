@@ -12,7 +12,7 @@ import jax
 import keras
 
 from tfbench.backends import profiling
-from tfbench.backends.one_device import Placed
+from tfbench.backends.device_choice import Placed
 from tfbench.backends.profiling import ProfiledBatches
 
 # The parts of the state that Keras's training function takes and returns, in its order and by its names.

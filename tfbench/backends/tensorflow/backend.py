@@ -31,7 +31,7 @@ class TensorFlow(Backend):
     gather_figures = staticmethod(several_workers.gather_figures)
     explain_loss = staticmethod(several_workers.explain_loss)
     leave = staticmethod(several_workers.leave)
-    synchronize = staticmethod(placement.synchronize)
+    synchronize = staticmethod(several_workers.synchronize)
     list_gpus = staticmethod(placement.list_gpus)
     watch = DeviceWatch
     build_training_dataset = staticmethod(input_pipeline.build_training_dataset)

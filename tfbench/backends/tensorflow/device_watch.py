@@ -20,14 +20,12 @@ class DeviceWatch:
     def __enter__(self) -> "DeviceWatch":
         # TensorFlow publishes no way to ask where an executed function's nodes were placed.
         context.enable_run_metadata()
-        self._is_watching = True
         return self
 
     def stop(self) -> set[tuple[str, str]]:
         """Stops watching, and returns the full TensorFlow device name and the operation of each node."""
         metadata = context.export_run_metadata()
         context.disable_run_metadata()
-        self._is_watching = False
         graphs = (graph for function in metadata.function_graphs for graph in function.partition_graphs)
         return {(node.device, node.op) for graph in graphs for node in graph.node if node.device}
 
@@ -36,8 +34,7 @@ class DeviceWatch:
         verify_placement(placed, model, self.stop())
 
     def __exit__(self, *exception: object) -> None:
-        if self._is_watching:
-            self.stop()
+        context.disable_run_metadata()  # once more, unless something raised before it was stopped
 
 
 def verify_placement(resolved: ResolvedDistribution, model: Any, nodes: Iterable[tuple[str, str]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbench.backends.one_device import Placed, choose_devices
+from tfbench.backends.device_choice import Placed, choose_devices
 from tfbench.backends.tensorflow import several_workers
 from tfbench.errors import DeviceError
 from tfbench.machine.environment import cpu_model
@@ -81,12 +81,6 @@ def list_gpus() -> tuple[str, ...]:
     """Returns what hardware the GPUs are that this process was let see."""
     details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU")]
     return tuple(str(detail.get("device_name", "GPU")) for detail in details)
-
-
-def synchronize() -> None:
-    """Waits until every visible device has finished what it was given; about 50 microseconds on a CPU."""
-    if not several_workers.synchronize():
-        tf.test.experimental.sync_devices()
 
 
 def _configure(devices: Sequence[Device]) -> dict[str, str]:

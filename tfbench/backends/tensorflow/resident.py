@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfbench import backends
-from tfbench.backends.tensorflow import gathering, input_pipeline
+from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.placement import ResolvedDistribution
 from tfbench.datasets.sources.splits import Splits
 from tfbench.errors import DatasetError, DeviceError, RecipeError
@@ -75,7 +75,7 @@ def build_resident_training(
             return tf.identity(tensor)
 
     try:
-        take = gathering.gather_from(split, place)
+        take = input_pipeline.gather_from(split, place)
     except tf.errors.OpError as error:
         if not backends.current().explain_exhaustion(error):
             raise

@@ -127,15 +127,16 @@ def fit_over_workers(model: Any) -> None:
     model.make_train_function = make_train_function
 
 
-def synchronize() -> bool:
-    """Waits until the device of this worker has finished what it was given; says whether there are other workers.
+def synchronize() -> None:
+    """Waits until the devices of this process have finished what they were given; about 50 microseconds on a CPU.
 
-    TensorFlow's own function would ask for the others' devices, too, and is rejected.
+    TensorFlow's own function would ask for the devices of other workers, too, and is rejected.
     """
     for strategy in _joined:
         with tf.device(strategy.extended.worker_devices[0]):
             tf.raw_ops.SyncDevice()
-    return bool(_joined)
+    if not _joined:
+        tf.test.experimental.sync_devices()
 
 
 def gather_figures(figures: Sequence[float]) -> list[list[float]]:

@@ -9,7 +9,7 @@ import torch
 from keras.src.backend.torch.trainer import TorchEpochIterator  # what `fit` takes; Keras does not publish it
 
 from tfbench.backends.backend import Backend
-from tfbench.backends.one_device import Placed, require_on
+from tfbench.backends.device_choice import Placed, require_on
 from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.profiling import ProfiledBatches
 from tfbench.backends.torch import op_trace

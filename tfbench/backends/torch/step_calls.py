@@ -7,7 +7,7 @@ import torch
 
 from tfbench import backends
 from tfbench.backends import profiling
-from tfbench.backends.one_device import Placed
+from tfbench.backends.device_choice import Placed
 from tfbench.backends.profiling import ProfiledBatches
 from tfbench.backends.torch.op_trace import name_layers
 

@@ -1,17 +1,23 @@
-"""Devices that are ready for a model; placing it on the one device that a backend without strategies trains on."""
+"""Devices: which a framework is let see, which a run takes, and placing a model on one where nothing spreads it.
+
+A framework reads what it may see as it is imported, and never again.
+"""
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from tfbench.errors import DeviceError, MeasurementError
-from tfbench.machine.environment import cpu_model
+from tfbench.machine import gpus
 from tfbench.recipe.backend_support import title_of
-from tfbench.recipe.devices import Device, parse_devices, require_fitting
+from tfbench.recipe.devices import Device, parse_devices, require_usable
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.placement import Feed, Placement
+from tfbench.records.placement import Placement
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,6 +35,56 @@ class Placed:
     def scope(self) -> AbstractContextManager[Any]:
         """Returns the scope in which a model is built, to be trained on these devices."""
         return contextlib.nullcontext()
+
+
+def require_possible(config: DistributionConfig, training: TrainingConfig) -> None:
+    """Checks what can be checked before the framework is imported, and hides from it the GPUs that are not asked for.
+
+    TensorFlow sees all of them, unless the run is on the CPU: it is told later which ones to use.
+
+    Raises:
+        DeviceError: The devices cannot be used, or the batch does not divide among them.
+    """
+    require_usable(config, training)
+    asked = parse_devices(config)
+    if asked and asked[0].kind == "cpu":
+        os.environ[_VISIBLE] = "-1"
+    elif training.backend != "tensorflow":
+        _hide_others(asked, takes_all=config.strategy != "default")
+    if asked and training.backend == "jax":  # it starts each platform that it finds, and fails where one does not start
+        os.environ["JAX_PLATFORMS"] = "cpu" if asked[0].kind == "cpu" else "cuda,cpu"
+
+
+def _hide_others(asked: Sequence[Device], *, takes_all: bool) -> None:
+    """Hides all GPUs but these; where none is named, all but the first, unless the strategy takes all of them."""
+    devices = asked or (() if takes_all else (Device("gpu", 0),))
+    if not devices or devices[0].index < 0:
+        return
+    text = os.environ.get(_VISIBLE)
+    _require_there(asked, text)
+    seen = None if text is None else gpus.split_visible(text)
+    if seen is None:
+        os.environ[_VISIBLE] = ",".join(str(device.index) for device in devices)
+    else:
+        os.environ[_VISIBLE] = ",".join(seen[device.index] for device in devices if device.index < len(seen))
+
+
+def _require_there(asked: Iterable[Device], text: str | None) -> None:
+    """Raises DeviceError if a GPU is not among those that CUDA_VISIBLE_DEVICES, `text`, leaves of the machine's.
+
+    Said here, since a framework sees nothing of the others afterwards.
+    """
+    known = gpus.read_gpus()
+    if not known and text is None:  # of a driver that does not answer, the framework may still see GPUs
+        return
+    visible: Sequence[object] = gpus.choose_visible(known, text) if known else gpus.split_visible(text or "")
+    absent = [str(device) for device in asked if device.index >= len(visible)]
+    if not absent:
+        return
+    there = ", ".join(["cpu:0", *(f"gpu:{index}" for index, _ in enumerate(visible))])
+    told = [f"This machine has: {there}"] if known else []
+    told += [] if text is None else [f"{_VISIBLE} is '{text}'"]
+    raise DeviceError(f"{', '.join(absent)}: not found. {', as '.join(told)}. `tfbench devices` says what is there.")
 
 
 def list_visible(config: DistributionConfig, num_gpus: int) -> tuple[Device, ...]:
@@ -74,40 +130,11 @@ def choose_devices(
     return wanted
 
 
-def resolve(
-    config: DistributionConfig, training: TrainingConfig, *, gpu_names: tuple[str, ...], gpu_feed: Feed
-) -> Placed:
-    """Resolves the device asked for, or the first GPU, else the processor, where none is named.
-
-    Args:
-        config: Strategy and device.
-        training: Batch size.
-        gpu_names: What hardware the GPUs are that it was let see, by its numbering.
-        gpu_feed: How batches get to a GPU.
-
-    Raises:
-        DeviceError: The device is absent.
-    """
-    (device,) = choose_devices(config, training, list_visible(config, len(gpu_names)), takes_all=False)
-    require_fitting((device,), config, training)
-    placement = Placement(
-        strategy=config.strategy,
-        devices=(str(device),),
-        num_replicas=1,
-        global_batch_size=training.global_batch_size,
-        per_replica_batch_size=training.global_batch_size,
-        cross_device_ops=None,
-        hardware=(gpu_names[0] if device.kind == "gpu" else cpu_model(),),
-        feed=gpu_feed if device.kind == "gpu" else "direct",
-    )
-    return Placed(placement, (f"{device.kind}:0",))
-
-
 def require_on(placed: Placed, kinds: Iterable[str], what: str) -> None:
     """Raises MeasurementError unless something is on the device that was asked for.
 
     Args:
-        placed: As of `resolve`.
+        placed: As of `Backend.resolve`, of one device.
         kinds: Of the devices that it is on: "cpu", "gpu".
         what: It is, for the message.
     """
