@@ -44,10 +44,6 @@ class DeviceError(TfbenchError):
     """The devices that were asked for are not there, or cannot be used together."""
 
 
-class StillRunningError(DeviceError):
-    """A run was to be resumed that has not ended."""
-
-
 class WorkersError(TfbenchError):
     """Workers that are to train together did not meet, or do not fit together."""
 

@@ -1,14 +1,19 @@
-"""What the commands that work on the store share."""
+"""What the commands that work on the store share, and what a user has set of his machines."""
 
 import functools
+import os
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from tfbench.cli._output import tell
-from tfbench.errors import TrackingError
+from tfbench.errors import RecipeError, TrackingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from tfbench.records.settings import MachineSettings
     from tfbench.store.store import Store
     from tfbench.tracking.tracker import MakeTracker
 
@@ -23,7 +28,7 @@ def tracker_maker(store: "Store", named: str | None) -> "MakeTracker":
     return functools.partial(open_tracker, store=store, named=named, tell=tell)
 
 
-def describe_unreadable(unreadable: "Mapping[str, str]") -> str:
+def describe_unreadable(unreadable: Mapping[str, str]) -> str:
     """Says which runs could not be read and why, a line a run."""
     from tfbench.wording import count
 
@@ -31,7 +36,26 @@ def describe_unreadable(unreadable: "Mapping[str, str]") -> str:
     return "\n".join([f"{count(len(lines), 'run')} could not be read, and all else was done without:", *lines])
 
 
-def end_with_unreadable(unreadable: "Mapping[str, str]") -> None:
+def end_with_unreadable(unreadable: Mapping[str, str]) -> None:
     """Ends a command that is done with exit code 2 if runs had to be left out since they could not be read."""
     if unreadable:
         raise TrackingError(describe_unreadable(unreadable))
+
+
+def read_machines() -> "dict[str, MachineSettings]":
+    """Returns what a user has set of machines in his `config.toml`, by their names; nothing where there is none.
+
+    Raises:
+        RecipeError: The file cannot be read, or holds something else.
+    """
+    path = Path(click.get_app_dir("tfbench")) / "config.toml"  # in XDG_CONFIG_HOME, else below `~/.config`
+    if not os.path.lexists(path):  # nor is there one below a home that is none, or that may not be entered
+        return {}
+    from tfbench.recipe.toml_text import read_toml
+    from tfbench.records.settings import UserSettings
+    from tfbench.schema import build
+
+    try:
+        return build(UserSettings, read_toml(path), "").machines
+    except RecipeError as error:
+        raise RecipeError(textwrap.indent(str(error), f"{path}: ")) from error

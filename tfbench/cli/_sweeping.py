@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._output import echo_json, echo_lines, exit_code, tell, tell_waiting, terminal_width, text_width
-from tfbench.cli._settings import read_machines
-from tfbench.cli._store import describe_unreadable, tracker_maker
+from tfbench.cli._store import describe_unreadable, read_machines, tracker_maker
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:

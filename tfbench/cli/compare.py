@@ -6,8 +6,7 @@ import click
 
 from tfbench.cli._options import allow_unequal_option, stack, store_option
 from tfbench.cli._output import echo_json, echo_lines, terminal_width
-from tfbench.cli._settings import read_machines
-from tfbench.cli._store import end_with_unreadable
+from tfbench.cli._store import end_with_unreadable, read_machines
 
 if TYPE_CHECKING:
     from tfbench.api import ComparedRuns

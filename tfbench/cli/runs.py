@@ -25,8 +25,7 @@ from tfbench.cli._output import (
     text_width,
     write_to,
 )
-from tfbench.cli._settings import read_machines
-from tfbench.cli._store import tracker_maker
+from tfbench.cli._store import read_machines, tracker_maker
 from tfbench.cli.compare import show_compared
 from tfbench.errors import InterruptedRunError, TrackingError, UnknownNameError
 

@@ -1,11 +1,15 @@
 """`tfbench show`: a recipe's network layer by layer, or the recipe itself."""
 
+import json
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench import errors
 from tfbench.cli._options import allow_code_option, format_option, set_option
 from tfbench.cli._output import echo_json, echo_sections, tell_waiting, terminal_width
+from tfbench.errors import RecipeError
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
@@ -70,14 +74,9 @@ def _show_layers(recipe: "Recipe", table: "ModelTable", output_format: str) -> N
 
 def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     """Asks a process of its own, which builds the network without touching a GPU."""
-    import json
-    import subprocess
-
-    from tfbench.errors import RecipeError
     from tfbench.machine import children
     from tfbench.recipe.registry import is_code
     from tfbench.recipe.tables import require_code_allowed, to_tables
-    from tfbench.records.model_table import parse_report
 
     if is_code(recipe.dataset.name):
         raise RecipeError(
@@ -102,3 +101,25 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
             "recipe without building it."
         ) from error
     return parse_report(done.stdout, done.stderr, done.returncode)
+
+
+def parse_report(stdout: str, stderr: str, returncode: int) -> "ModelTable":
+    """Reads what the process printed that builds the network.
+
+    Raises:
+        TfbenchError: What kept it from counting, as the class that it is.
+        RecipeError: It printed no report.
+    """
+    from tfbench.records.model_table import ModelTable
+    from tfbench.runs.run_status import describe_return
+    from tfbench.schema import build
+
+    try:
+        report = json.loads(stdout.splitlines()[-1])
+    except (IndexError, ValueError) as error:
+        last_line = stderr.strip().rpartition("\n")[2]
+        told = describe_return(returncode, last_line, "the process that builds the model").reason
+        raise RecipeError(told) from error
+    if "error" in report:
+        raise getattr(errors, report["error"]["type"], RecipeError)(report["error"]["message"])
+    return build(ModelTable, report, "model table")

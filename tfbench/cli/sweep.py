@@ -16,7 +16,7 @@ from tfbench.cli._options import (
     setup_options,
     stack,
 )
-from tfbench.cli._output import echo_json, exit_code, require_free
+from tfbench.cli._output import echo_json, exit_code, require_free, write_to
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
 from tfbench.errors import ExitCode
 
@@ -182,11 +182,12 @@ def crossover_command(
 
 def _write_plan(planned: "Planned", path: Path, measuring: Measuring) -> ExitCode:
     """Writes a plan's file, and begins the sweep's record; nothing is measured."""
-    from tfbench.sweeps.tasks import list_tasks, write_plan_file
+    from tfbench.store.sweep_log import encode_record
+    from tfbench.sweeps.tasks import list_tasks
 
     plan, store = planned.plan, measuring.store
     require_free(path)
-    write_plan_file(plan, path)
+    write_to(path, encode_record(plan))
     with planned.log:
         tasks = list_tasks(plan)
     of_kinds = {

@@ -1,10 +1,6 @@
 """A network as a table of its layers: what `show` asks a process of its own for."""
 
-import json
-
-from tfbench import errors
-from tfbench.errors import RecipeError
-from tfbench.schema import build, schema
+from tfbench.schema import schema
 
 SizesOrNone = tuple[int | None, ...]  # None: not fixed
 
@@ -48,26 +44,3 @@ class ModelTable:
     flops_per_sample: int | None
     training_flops_per_sample: int | None
     notes: tuple[str, ...] = ()
-
-
-def parse_report(stdout: str, stderr: str, returncode: int) -> ModelTable:
-    """Reads what this module printed when it ran in a process of its own.
-
-    Raises:
-        TfbenchError: What kept it from counting, as the class that it is.
-        RecipeError: It printed no report.
-    """
-    try:
-        report = json.loads(stdout.splitlines()[-1])
-    except (IndexError, ValueError) as error:
-        if returncode < 0:
-            raise RecipeError(
-                f"the process that builds the model was killed by signal {-returncode}; the system does this, "
-                "with signal 9, when memory runs out."
-            ) from error
-        last_line = (stderr.strip() or "no message").splitlines()[-1]
-        raise RecipeError(f"the process that builds the model ended with code {returncode}: {last_line}") from error
-    if "error" in report:
-        raise getattr(errors, report["error"]["type"], RecipeError)(report["error"]["message"])
-    table: ModelTable = build(ModelTable, report, "model table")
-    return table

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.errors import StillRunningError
+from tfbench.errors import TrackingError
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run.run_document import run_document
@@ -114,16 +114,15 @@ def read_predecessor(store: Store, token: str) -> tuple[RunResult, Path]:
     """Reads a run that is to be gone on with, and returns its journal's path, too.
 
     Raises:
-        StillRunningError: It has not ended.
         UnknownNameError: No run, or more than one, or a profile is meant.
-        TrackingError: Its journal is damaged.
+        TrackingError: It has not ended, or its journal is damaged.
     """
     run_id = store.find_training(token)
     journal = store.journal_path(run_id)
     records = read_records(journal)
     result = read_run(journal, records)
     if is_running(journal):
-        raise StillRunningError(f"run {run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
+        raise TrackingError(f"run {run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
     return result, journal
 
 

@@ -61,21 +61,9 @@ class Store:
                 f"store {self.root.absolute()}: a path with '?', '#' or '%' cannot be written as the address of a "
                 "database. Choose another one with --store."
             )
-
-    @property
-    def database(self) -> Path:
-        """MLflow's SQLite database."""
-        return self.root / "mlflow.db"
-
-    @property
-    def artifacts(self) -> Path:
-        """The folder of MLflow's artifacts."""
-        return self.root / "artifacts"
-
-    @property
-    def journals(self) -> Path:
-        """The folder of the journals."""
-        return self.root / "journals"
+        self.database = self.root / "mlflow.db"  # MLflow's, of SQLite
+        self.artifacts = self.root / "artifacts"  # MLflow's files
+        self.journals = self.root / "journals"
 
     @property
     def tracking_uri(self) -> str:

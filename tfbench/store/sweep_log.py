@@ -59,10 +59,9 @@ class SweepLog:
     def _write(self) -> None:
         if self._path is None:
             return
-        record = _Record(plan=to_plain(self.plan), results=tuple(self.results.values()))
         try:
             with replacing(self._path, synced=True) as part:
-                part.write_text(json.dumps(to_plain(record), separators=(",", ":")), encoding="utf-8")
+                part.write_bytes(encode_record(self.plan, self.results.values()))
         except OSError as error:
             message = f"{self._path}: cannot be written: {error.strerror}."
             if self._path.exists():
@@ -71,6 +70,23 @@ class SweepLog:
                     f" What was measured is kept; once that is mended, `{again}` makes the runs that are missing."
                 )
             raise TrackingError(message) from error
+
+
+def encode_record(plan: SweepPlan, results: Iterable[PlannedRunResult] = ()) -> bytes:
+    """Returns a sweep as its record has it, and as the file of a plan, of which nothing was made yet."""
+    record = _Record(plan=to_plain(plan), results=tuple(results))
+    return json.dumps(to_plain(record), separators=(",", ":"), allow_nan=False).encode()
+
+
+def parse_record(data: bytes) -> tuple[SweepPlan, dict[int, PlannedRunResult]]:
+    """Reads what `encode_record` wrote, here or elsewhere: a plan, and results by their numbers in it.
+
+    Raises:
+        RecipeError: It is none.
+        ValueError: It is no JSON.
+    """
+    record = build(_Record, read_json(data), "")
+    return read_plan(record.plan), {result.number: result for result in record.results}
 
 
 @contextlib.contextmanager
@@ -114,14 +130,15 @@ def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, Planne
         TrackingError: The record is damaged.
     """
     path = _path(store, sweep_id)
-    record = _read(path)
     try:
-        plan = read_plan(record.plan)
-    except RecipeError as error:
-        raise _damaged(path, error) from error
-    if plan.sweep_id != sweep_id:
-        raise _damaged(path, f"it is of sweep {plan.sweep_id}")
-    return plan, {result.number: result for result in record.results}
+        plan, results = parse_record(read_at_once(path))
+        if plan.sweep_id != sweep_id:
+            raise ValueError(f"it is of sweep {plan.sweep_id}")
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be read: {error.strerror}.") from error
+    except (RecipeError, ValueError) as error:
+        raise TrackingError(f"{path}: is no record of a sweep: {error}") from error
+    return plan, results
 
 
 def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
@@ -202,19 +219,6 @@ def _find_runs(store: Store, token: str) -> list[str]:
 
 def _path(store: Store, sweep_id: str) -> Path:
     return store.root / _FOLDER / f"{sweep_id}.json"
-
-
-def _read(path: Path) -> _Record:
-    try:
-        return build(_Record, read_json(read_at_once(path)), "record")
-    except OSError as error:
-        raise TrackingError(f"{path}: cannot be read: {error.strerror}.") from error
-    except (RecipeError, ValueError) as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, why: object) -> TrackingError:
-    return TrackingError(f"{path}: is no record of a sweep: {why}")
 
 
 @contextlib.contextmanager

@@ -23,10 +23,10 @@ from tfbench.records.sweep import SweepPlan, list_planned_runs
 from tfbench.runs.recovery import import_journals
 from tfbench.runs.run_status import StopSignals
 from tfbench.store.store import Store, TrackingState
-from tfbench.store.sweep_log import SweepLog
+from tfbench.store.sweep_log import SweepLog, encode_record
 from tfbench.sweeps.comparison import SweepEnd
 from tfbench.sweeps.sweep import Planned
-from tfbench.sweeps.tasks import Task, list_tasks, note_results, plan_document
+from tfbench.sweeps.tasks import Task, list_tasks, note_results
 from tfbench.wording import DEFAULT_STORE
 
 RESOURCE = "tfbench"  # of which a node has one, so that it makes one task at a time
@@ -121,7 +121,7 @@ def make_tasks(
     """
     import ray
 
-    plan, measure = plan_document(log.plan), ray.remote(measure_task)
+    plan, measure = encode_record(log.plan), ray.remote(measure_task)
     running = {}
     for task in tasks:
         # A resource stands for a kind of machine, which tasks do not use up.

@@ -5,11 +5,10 @@ which one of the plan it is, so that its journal is all that has to come home.
 """
 
 import contextlib
-import json
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 from tfbench.analysis.comparison.brief import host_of
 from tfbench.errors import RecipeError, TrackingError
@@ -24,27 +23,15 @@ from tfbench.records.sweep import (
     PlannedRunResult,
     SweepPlan,
     list_planned_runs,
-    list_settings,
-    read_plan,
 )
-from tfbench.records.whole_files import write_output
 from tfbench.runs.run_status import is_half
-from tfbench.schema import build, read_json, schema, to_plain
+from tfbench.schema import build
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import SweepLog, list_sweeps, reopened_log
+from tfbench.store.sweep_log import SweepLog, list_sweeps, parse_record, reopened_log
 from tfbench.sweeps.plan import check_configurations
 
 _REJECTED = "rejected: "  # what the reason of a run that was rejected begins with
-
-
-@schema
-class _PlanFile:
-    """What the file of a plan holds."""
-
-    format_version: Literal[1] = 1
-    tasks: tuple[dict[str, Any], ...]  # for whoever submits them
-    plan: dict[str, Any]
 
 
 class Task(NamedTuple):
@@ -82,37 +69,14 @@ def find_task(plan: SweepPlan, number: int) -> Task:
     return tasks[number]
 
 
-def plan_document(plan: SweepPlan) -> bytes:
-    """Returns a plan as a file has it, with what each of its tasks is of."""
-    settings = list_settings(plan)
-    tasks = [
-        {"number": task.number, "setting": settings[task.setting], "machine": task.machine, "num_runs": len(task.runs)}
-        for task in list_tasks(plan)
-    ]
-    document = _PlanFile(tasks=tuple(tasks), plan=to_plain(plan))
-    return json.dumps(to_plain(document), indent=1, allow_nan=False).encode() + b"\n"
-
-
-def write_plan_file(plan: SweepPlan, path: Path) -> None:
-    """Writes a plan.
-
-    Raises:
-        TrackingError: The file cannot be written.
-    """
-    try:
-        write_output(path, plan_document(plan))
-    except OSError as error:
-        raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
-
-
 def read_plan_file(path: Path) -> SweepPlan:
-    """Reads a plan that `write_plan_file` wrote, here or elsewhere, and checks every configuration of it.
+    """Reads a plan that `tfbench sweep --plan` wrote, here or elsewhere, and checks every configuration of it.
 
     Raises:
         RecipeError: It is none, or a configuration of it cannot be.
     """
     try:
-        plan = read_plan(build(_PlanFile, read_json(path.read_bytes()), "").plan)
+        plan, _ = parse_record(path.read_bytes())
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}.") from error
     except (ValueError, RecipeError) as error:

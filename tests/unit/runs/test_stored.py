@@ -9,7 +9,7 @@ import pytest
 
 import tfbench
 from journals import build_sized_result, hold, write_journal
-from tfbench.errors import StillRunningError
+from tfbench.errors import TrackingError
 from tfbench.runs.run_status import StopSignals
 from tfbench.store.store import Store
 
@@ -34,7 +34,7 @@ def test_what_python_shows_of_runs_is_a_line_and_a_table(store: Store) -> None:
 def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:
     result = build_sized_result(0)
     hold(write_journal(Store(Path("mlruns")), result, without=("exit", "finished")))
-    with pytest.raises(StillRunningError, match="is still running"):
+    with pytest.raises(TrackingError, match="is still running"):
         tfbench.run(resume=result.request.run_id)
 
 

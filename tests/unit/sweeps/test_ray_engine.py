@@ -17,11 +17,11 @@ from journals import write_journal
 from sweeps import TWO_SETUPS, build_plan, build_planned_result
 from tfbench.errors import DeviceError
 from tfbench.store.store import Store, TrackingState
-from tfbench.store.sweep_log import new_log, read_sweep
+from tfbench.store.sweep_log import encode_record, new_log, read_sweep
 from tfbench.sweeps import ray_engine
 from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.ray_engine import connected, make_tasks
-from tfbench.sweeps.tasks import list_tasks, plan_document
+from tfbench.sweeps.tasks import list_tasks
 
 PLAN = build_plan(setups=(*TWO_SETUPS, parse_setup("default cpu:0 @a100")))  # tasks 1 and 2 on a100, 0 and 3 on any
 TASKS = list_tasks(PLAN)
@@ -124,9 +124,9 @@ def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, 
     assert sorted(read_sweep(home, "abc")[1]) == [planned.number for planned in TASKS[0].runs]
     assert ray.asked[:4] == [
         (0, {"tfbench": 1.0}),
-        (plan_document(PLAN), 0, False),
+        (encode_record(PLAN), 0, False),
         (0, {"tfbench": 1.0, "a100": 0.001}),
-        (plan_document(PLAN), 1, False),
+        (encode_record(PLAN), 1, False),
     ]
 
 

@@ -19,11 +19,11 @@ from tfbench.records.sweep import PlannedRunResult, list_planned_runs
 from tfbench.runs.recovery import import_journals
 from tfbench.runs.run_status import deduce_exit
 from tfbench.store.store import Store, TrackingState
-from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep
+from tfbench.store.sweep_log import encode_record, list_sweeps, new_log, read_sweep
 from tfbench.sweeps.arguments import parse_setup
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.sweep import make_sweep, make_task, new_sweep, reopen_sweep
-from tfbench.sweeps.tasks import find_results, find_task, list_tasks, note_imported, read_plan_file, write_plan_file
+from tfbench.sweeps.tasks import find_results, find_task, list_tasks, note_imported, read_plan_file
 
 HERE = platform.node()
 PLAN = build_plan()  # planned_runs 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
@@ -60,14 +60,14 @@ def test_setups_that_name_a_machine_are_a_task_of_their_own_and_none_of_this_mac
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"format_version": 1', '"format_version": 2', "is no plan .*format_version: must be"),
-        ('"sweep_id": "abc"', '"sweep_id": "../x"', "plan.sweep_id: must be letters and digits"),
+        ('"format_version":1', '"format_version":2', "is no plan .*format_version: must be"),
+        ('"sweep_id":"abc"', '"sweep_id":"../x"', "plan.sweep_id: must be letters and digits"),
         ("", "nothing", "is no plan that this version"),
     ],
 )
 def test_a_plan_that_is_none_is_rejected(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "plan.json"
-    write_plan_file(PLAN, path)
+    path.write_bytes(encode_record(PLAN))
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new) if old else new)

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from builders import build_recipe, build_spec
+from tfbench.cli.show import parse_report
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.recipe import files, registry
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
-from tfbench.records.model_table import LayerRow, ModelTable, parse_report
+from tfbench.records.model_table import LayerRow, ModelTable
 from tfbench.report.run.layer_table import model_sections
 from tfbench.report.table import text as text_of
 from tfbench.schema import to_plain
@@ -278,9 +279,9 @@ def test_what_keras_cannot_build_is_said_in_its_words(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("stderr", "returncode", "message"),
     [
-        ("chatter\nMemoryError: no room\n", 1, "ended with code 1: MemoryError: no room"),
-        ("", 1, "ended with code 1: no message"),
-        ("chatter", -9, "was killed by signal 9; the system does this, with signal 9, when memory runs out"),
+        ("chatter\nMemoryError: no room\n", 1, "ended with exit code 1. MemoryError: no room"),
+        ("", 1, "ended with exit code 1.$"),
+        ("chatter", -9, "was killed by SIGKILL; the system does this when memory runs out"),
     ],
 )
 def test_a_process_that_says_nothing_is_an_error_with_its_last_words(
