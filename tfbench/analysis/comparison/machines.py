@@ -83,7 +83,7 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
 
 
 def machine_caveats(comparison: Comparison) -> Iterator[str]:
-    """Yields in which versions machines differ, and whether settings that name none ran on several."""
+    """Yields in which versions machines differ, how far levels drift, and if settings that name none ran on several."""
     differing = []
     for name in VERSIONS:
         having: dict[str, dict[str, None]] = {}
@@ -95,6 +95,8 @@ def machine_caveats(comparison: Comparison) -> Iterator[str]:
             differing.append(f"{name} {', '.join(told)}")
     if differing:
         yield f"Machines have different versions, which may explain differences in speed: {'; '.join(differing)}."
+    if len({machine_in(setup) for setup in comparison.setups}) > 1:
+        yield "Intervals hold the scatter within a session. A machine's level drifts by about 2 % from one to the next."
     hosts: dict[str, None] = {}
     for row in comparison.rows:
         own = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.setup)}
