@@ -51,8 +51,9 @@ def list_setups(comparison: Comparison) -> list[MachineSetup]:
     if len({machine_of(run) for run in comparison.runs}) < 2:
         return found
     for row in comparison.rows:
-        entries = [entry for entry in row.entries.values() if entry.runs]
-        own = [_measure(row, entry, comparison.machine_settings) for entry in entries if _is_of_one_machine(entry)]
+        measured = [entry for entry in row.entries.values() if entry.runs]
+        entries = [entry for entry in measured if all(run.num_machines == 1 for run in entry.runs)]
+        own = [_measure(row, entry, comparison.machine_settings) for entry in entries]
         machines = list(dict.fromkeys(one.machine for one in own))
         found += sorted(own, key=lambda one: (machines.index(one.machine), -(one.entry.speed or 0.0)))
     return found
@@ -103,10 +104,6 @@ def machine_caveats(comparison: Comparison) -> Iterator[str]:
         hosts |= dict.fromkeys(own if len(own) == 1 else ())
     if len(hosts) > 1:
         yield f"Settings ran on several machines, which may explain differences between them: {join_words([*hosts])}."
-
-
-def _is_of_one_machine(entry: Entry) -> bool:
-    return all(run.num_machines == 1 for run in entry.runs)
 
 
 def _find_best(

@@ -1,5 +1,6 @@
 """A comparison as plots: speed and speed-up by batch size or what else is varied, and scaling."""
 
+import dataclasses
 import textwrap
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
@@ -47,7 +48,8 @@ def comparison_plots(comparison: Comparison, finding: str = "") -> tuple[Plot, .
     plots = []
     if len(comparison.rows) > 1:
         layout = lay_out(comparison)
-        plots = [_speeds(comparison, layout, finding), _speedups(comparison, layout, finding)]
+        speeds = _speeds(comparison, layout, finding)
+        plots = [speeds, _speedups(comparison, speeds, layout)]
     if scaling := find_scaling(comparison):
         plots.append(_scaling(comparison, scaling, finding))
     return tuple(plot for plot in plots if any(one.points for panel in plot.panels for one in panel.series))
@@ -71,22 +73,21 @@ def _speeds(comparison: Comparison, layout: Layout, finding: str) -> Plot:
     )
 
 
-def _speedups(comparison: Comparison, layout: Layout, finding: str) -> Plot:
+def _speedups(comparison: Comparison, speeds: Plot, layout: Layout) -> Plot:
+    """Returns the plot of speeds with ratios in their place."""
+
     def point(x: float, entry: Entry) -> Point | None:
         found = entry.speedup
         return Point(x, found.ratio, found.low, found.high) if found else None
 
     baseline = name_setups(comparison.setups)[comparison.baseline]
-    return Plot(
+    return dataclasses.replace(
+        speeds,
         name="speedup.png",
         title=f"Speed-up over {baseline} by {layout.x_label}, with 95 % intervals\n{_subject(comparison)}",
-        finding=finding,
-        x_label=layout.x_label,
         y_label="speed-up (above 1 is faster)",
         panels=_panels(comparison, layout, point),
         level=(1.0, f"{baseline} (baseline)"),
-        scale="logarithmic",
-        is_swept=True,
     )
 
 
