@@ -87,7 +87,7 @@ def measure_nothing(request: RunRequest, state: Any, store: Store, tracker: Any,
     return Run(result=result, summary=summary, tracked=None, journal=Path("run.jsonl"))
 
 
-def track_here(tracking_uri: str, experiment: str, store: Store, **_: Any) -> MlflowTracker:
+def track_here(tracking_uri: str, experiment: str, store: Store, *_: Any) -> MlflowTracker:
     """Stands in for MLflow's process, which takes seconds a command."""
     return MlflowTracker(tracking_uri, experiment, store)
 
