@@ -17,7 +17,7 @@ def find_name() -> str:
 
 
 def current() -> "Backend":
-    """Returns the backend of this process; imports its framework, which sees what `visible` left it of the devices."""
+    """Returns the backend of this process; imports its framework, which sees the devices that are left to it."""
     backend: Backend = importlib.import_module(f"{__name__}.{find_name()}.backend").BACKEND
     return backend
 
