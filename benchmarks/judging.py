@@ -204,6 +204,23 @@ def simulate_single_runs(generator: np.random.Generator, num: int, spread: float
     yield at_most(name, "50 %", wrong / num, num)
 
 
+def simulate_machines(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
+    """Two equal machines in one session each, at three settings; their levels scatter between sessions."""
+    spread, settings = spread * 4 / 7, range(3)  # runs of a quiet machine, 2 %
+
+    def draw(host: str, level: float) -> Runs:
+        return Runs(setup=host, speeds=tuple(np.exp(level + generator.normal(0, spread, NUM_ROUNDS))), host=host)
+
+    for drift, before in ((0.02, "29 %"), (0.03, "43 %")):
+        wrong = 0
+        for _ in range(num):
+            levels = generator.normal(0, drift, 2)
+            judged = judge_family([(draw("a", levels[0]), draw("b", levels[1])) for _ in settings])
+            wrong += any(one.judgement in ("faster", "slower") for one in judged)
+        what = f"two equal machines, levels differ by {drift:.0%} between sessions: told apart"
+        yield at_most(what, before, wrong / num, num)
+
+
 def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
     """Checks of code that has not changed, or is 15 % slower, on a machine whose level scatters between sessions."""
     spread, level, slower = spread * 4 / 7, 0.02, 0.85  # runs of a quiet machine, 2 %
@@ -270,8 +287,10 @@ SIMULATIONS = (
     simulate_sweeps,
     simulate_tables,
     simulate_single_runs,
+    simulate_machines,
     simulate_gates,
     simulate_searches,
+    simulate_machines,
 )
 
 

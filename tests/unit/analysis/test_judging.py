@@ -1,5 +1,6 @@
 """The rule that every command judges by, against values worked out by hand and planted truth."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -9,7 +10,15 @@ from scipy import stats
 from scipy.special import stdtr, stdtrit
 
 from tfbench.analysis.comparison.intervals import estimate_without_farthest
-from tfbench.analysis.comparison.judging import EQUAL_WITHIN, LEAST, MOST_BORROWED, Runs, judge, judge_family
+from tfbench.analysis.comparison.judging import (
+    EQUAL_WITHIN,
+    LEAST,
+    MOST_BORROWED,
+    SESSION_SCATTER,
+    Runs,
+    judge,
+    judge_family,
+)
 
 
 def runs(*speeds: float, setup: str = "a", paired: bool = False) -> Runs:
@@ -37,6 +46,16 @@ def test_runs_in_no_common_round_are_judged_by_welchs_t() -> None:
     assert (found.low, found.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
     assert found.ratio == pytest.approx(math.exp(np.log(second).mean() - np.log(first).mean()))
     assert (found.num, found.is_paired, found.judgement) == (2, False, "no measurable difference")
+
+
+def test_a_ratio_between_machines_allows_for_the_drift_of_both_levels() -> None:
+    first, second = runs(100.0, 100.0), runs(107.0, 107.0, setup="b")  # no scatter of their own
+    there = dataclasses.replace(second, host="other")
+    width = float(stats.norm.ppf(0.975)) * math.sqrt(2) * SESSION_SCATTER
+    found = judge(first, there)
+    assert judge(first, second).judgement == "faster"
+    assert (found.low, found.high) == pytest.approx((1.07 * math.exp(-width), 1.07 * math.exp(width)))
+    assert (found.judgement, found.speed_half_widths) == ("no measurable difference", (0.0, 0.0))
 
 
 def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> None:

@@ -64,6 +64,7 @@ class Entry:
             setup=f"{self.setup} on {self.host}",
             speeds=tuple(run.speed or math.nan for run in self.runs),
             rounds=tuple(place and (self.host, *place) for place in rounds),
+            host=self.host,
         )
 
     @property

@@ -16,6 +16,9 @@ correction leaves of them by the variance *together*, and what its own interval 
 comparison of equals in twenty says anything false, also where settings scatter unlike each other. The interval beside
 each ratio stays that of the one question; where it alone excludes 1, the difference is suggested, and no more.
 
+**Between machines.** Each was measured in a session or a few, and its level drifts from one session to the next, which
+runs of one session do not show. So the ratio of two machines has the variance of two levels on top.
+
 What this costs and finds is simulated in `benchmarks/judging.py`.
 
 Sources: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
@@ -53,6 +56,8 @@ ALPHA = 1 - CONFIDENCE
 # found. With a higher least, the intervals of noisy settings hold too rarely.
 MOST_BORROWED = 5.5
 LEAST = 2.75
+# By which the level of a machine scatters between sessions: 2 % on a quiet machine, more on a shared one.
+SESSION_SCATTER = 0.03
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 
 
@@ -114,13 +119,14 @@ def describe_ratio(one: Speedup) -> str:
 class Runs:
     """Runs of one setup at one setting, alike in all but their process.
 
-    `speeds` are positive, in any unit. `rounds` says for each run in which round of which sweep it took its turn, None
-    if in none; runs of both setups pair where these are equal.
+    `speeds` are positive, in any unit, all of the machine `host`. `rounds` says for each run in which round of which
+    sweep it took its turn, None if in none; runs of both setups pair where these are equal.
     """
 
     setup: str
     speeds: tuple[float, ...]
     rounds: tuple[Hashable, ...] = ()
+    host: str = ""
 
     def by_round(self) -> dict[Hashable, float]:
         """Returns the speed in each round; of several runs in one, their geometric mean."""
@@ -138,11 +144,14 @@ class _Known(NamedTuple):
     together: Estimate
 
 
+_LEVEL = _Known(*[Estimate(SESSION_SCATTER**2, 1e9)] * 2)  # of a machine: known, not estimated
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Difference:
     """The logarithm of a ratio; its variance is the sum of `terms`, each an estimate times a weight.
 
-    `sides` are the variances of the logarithms of both speeds, which add up to it.
+    `sides` are the variances of the logarithms of both speeds, which add up to it within one machine.
     """
 
     value: float
@@ -229,7 +238,7 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
     one, other = ((pools.settle(runs.setup, estimate(_logs(runs))), 1 / len(runs.speeds)) for runs in (first, second))
     return _Difference(
         value=statistics.fmean(_logs(second)) - statistics.fmean(_logs(first)),
-        terms=(one, other),
+        terms=(one, other) if first.host == second.host else (one, other, (_LEVEL, 1.0), (_LEVEL, 1.0)),
         sides=(one, other),
         num=min(len(first.speeds), len(second.speeds)),
         is_paired=False,

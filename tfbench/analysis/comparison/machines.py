@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tfbench.analysis.comparison.brief import machine_in, machine_of
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_settings
+from tfbench.analysis.comparison.judging import SESSION_SCATTER
 from tfbench.analysis.run.cost import SECONDS_PER_HOUR
 from tfbench.records.energy import Part
 from tfbench.records.settings import MachineSettings
@@ -97,7 +98,8 @@ def machine_caveats(comparison: Comparison) -> Iterator[str]:
     if differing:
         yield f"Machines have different versions, which may explain differences in speed: {'; '.join(differing)}."
     if len({machine_in(setup) for setup in comparison.setups}) > 1:
-        yield "Intervals hold the scatter within a session. A machine's level drifts by about 2 % from one to the next."
+        drift = f"levels that drift by {SESSION_SCATTER:.0%} from one session to the next".replace("%", " %")
+        yield f"Ratios between machines allow for {drift}."
     hosts: dict[str, None] = {}
     for row in comparison.rows:
         own = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.setup)}
