@@ -1,6 +1,5 @@
-"""`tfbench list`, `init`, `validate` and `schema`: what there is to run, and recipes of one's own."""
+"""`tfbench list`, `init` and `validate`: what there is to run, and recipes of one's own."""
 
-import json
 import os.path
 from pathlib import Path
 from typing import Any
@@ -152,19 +151,3 @@ def _find_problems(name: str, overrides: dict[str, Any], *, allows_code: bool) -
     except TfbenchError as error:
         return [f"{where}{line}" for line in shorten_lines(str(error)).splitlines()]
     return []
-
-
-@click.command("schema", short_help="Print the JSON schema of recipes, for editors.")
-def schema_command() -> None:
-    """Print the JSON schema of recipe files, by which an editor checks, completes and explains them.
-
-    Name it in the first line of a recipe, as `#:schema recipe.schema.json`: taplo and Even Better TOML, for VS Code,
-    read that line, and look for the file beside the recipe. Unknown keys are rejected, and each model and data set has
-    keys of its own. `tfbench validate` finds what contradicts another key.
-
-    \b
-    tfbench schema > recipe.schema.json
-    """
-    from tfbench.recipe.json_schema import recipe_schema
-
-    click.echo(json.dumps(recipe_schema(), indent=2, ensure_ascii=False))

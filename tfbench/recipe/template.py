@@ -15,9 +15,6 @@ from tfbench.schema import meanings_of, to_plain
 _WIDTH = 100
 _BATCH_SIZE, _EPOCHS = 128, 10
 _MIN_STEPS = 8  # of an epoch
-_HEAD = """\
-#:schema recipe.schema.json
-# Editors check and explain the keys by that file, which `tfbench schema` prints."""
 _LAYERS = """\
 [model]
 name = "layers"
@@ -54,7 +51,6 @@ def write_template(model: str, dataset: str) -> str:
     training = {"global_batch_size": batch_size, "epochs": _EPOCHS}
     loss = {} if num_outputs else {"loss": "mean_squared_error"}
     blocks = [
-        _HEAD,
         _table("recipe", f"title = {format_inline(f'{model} on {dataset}')}", 'source = "my own"'),
         _model_table(model, num_outputs or 1),
         data,
