@@ -1,13 +1,12 @@
-"""`tfbench list`, `init` and `validate`: what there is to run, and recipes of one's own."""
+"""`tfbench list` and `validate`: what there is to run, and whether a recipe is right."""
 
-import os.path
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tfbench.cli._options import FILE, allow_code_option, format_option, set_option
-from tfbench.cli._output import echo_json, echo_lines, echo_sections, is_stdout, require_free, write_to
+from tfbench.cli._options import allow_code_option, format_option, set_option
+from tfbench.cli._output import echo_json, echo_lines, echo_sections
 from tfbench.errors import ExitCode, RecipeError, TfbenchError
 from tfbench.wording import shorten, shorten_lines
 
@@ -38,7 +37,8 @@ def list_command(output_format: str) -> None:
             ("Data sets", "datasets", "summary"),
         )
     ]
-    echo_sections([*sections, Section("`tfbench show RECIPE` prints a network, `tfbench run RECIPE` trains it.")])
+    hint = "`tfbench show RECIPE` prints a network or begins your own recipe (--toml), `tfbench run RECIPE` trains it."
+    echo_sections([*sections, Section(hint)])
 
 
 def _list_contents() -> dict[str, list[dict[str, Any]]]:
@@ -62,48 +62,6 @@ def _read_title(path: Path) -> str:
         return shorten(str(read_toml(path)["recipe"]["title"]))
     except (RecipeError, KeyError, TypeError):
         return f"(not valid: tfbench validate {path})"
-
-
-@click.command("init", short_help="Create a recipe file.")
-@click.argument("file", type=FILE)
-@click.option("--model", metavar="NAME", default="mlp", help="One of `tfbench list`, a .keras file, or a function.")
-@click.option("--dataset", metavar="NAME", default="mnist", help="One of `tfbench list`, or a function of your own.")
-def init_command(file: Path, model: str, dataset: str) -> None:
-    """Write a recipe of your own to begin with, its keys below what they mean.
-
-    What you must choose is set; what you may choose stands as a comment, with its default. Functions of your own are
-    named as my_package.nets:build_model. The recipe is checked as `tfbench validate` does. Whether network and data fit
-    each other, `tfbench show` finds out, and with data of your own the first run. FILE - is stdout.
-
-    \b
-    tfbench init mine.toml
-    tfbench init mine.toml --model lenet5 --dataset cifar10
-    tfbench init mine.toml --model layers
-    """
-    from tfbench.recipe.registry import is_code
-    from tfbench.recipe.tables import from_tables
-    from tfbench.recipe.template import write_template
-    from tfbench.recipe.toml_text import parse_toml
-    from tfbench.wording import command_line
-
-    if not is_stdout(file):
-        if file.suffix != ".toml":
-            raise click.UsageError(f"{file}: a recipe's name ends in .toml.")
-        require_free(file)
-    if model.endswith(".keras"):
-        if not os.path.isfile(model):  # noqa: PTH113 - never raises
-            raise RecipeError(f"--model {model}: no such file. model.save(...) writes one.")
-        model = os.path.relpath(model, "." if is_stdout(file) else file.parent)
-    text = write_template(model, dataset)
-    from_tables(parse_toml(text), name=file.stem, source=str(file))
-    write_to(file, text.encode())
-    if not is_stdout(file):
-        trusted = ("--allow-code",) if is_code(model) or is_code(dataset) else ()
-        lines = [f"{file}: {model} on {dataset}."]
-        if not is_code(dataset):  # only loading it would tell its shapes
-            lines.append(f"  {command_line('show', str(file), *trusted)}")
-        data = () if is_code(dataset) else ("--data", "synthetic")
-        echo_lines([*lines, f"  {command_line('run', str(file), *data, *trusted)}"])
 
 
 @click.command("validate", short_help="Check recipes without running them.")

@@ -22,7 +22,7 @@ _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and 
 @click.argument("recipe")
 @set_option
 @allow_code_option
-@click.option("--toml", "as_toml", is_flag=True, help="Print the recipe with every default.")
+@click.option("--toml", "as_toml", is_flag=True, help="Print the recipe, with every key and its meaning.")
 @format_option
 def show_command(
     recipe: str, overrides: "dict[str, Any]", allows_code: bool, as_toml: bool, output_format: str
@@ -32,12 +32,14 @@ def show_command(
     RECIPE is a shipped recipe's name or a file. No data is loaded and nothing is trained. FLOPs are those of the
     forward pass, for one sample: two for each multiply-accumulate of convolutions, dense, locally connected and
     recurrent layers. "training" adds the gradients: none for the first layer's input, none for frozen weights.
-    "weights" leaves out biases and batch normalisation. With --toml, the text is itself a recipe.
+    "weights" leaves out biases and batch normalisation. With --toml, the text is itself a recipe: begin your own so.
 
     \b
     tfbench show mnist_cnn
     tfbench show mnist_mlp --set 'model.hidden_units=[4000,4000]' --format json
-    tfbench show mnist_mlp --set training.epochs=3 --toml > mine.toml
+    tfbench show mnist_mlp --toml > mine.toml
+    tfbench show mnist_mlp --set model.name=lenet5 --toml > mine.toml
+    tfbench show nets.py:build_model --toml > mine.toml
     """
     if as_toml and output_format == "json":
         raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
@@ -46,12 +48,12 @@ def show_command(
 
     resolved = load_recipe(find_recipe(recipe), overrides)
     if as_toml:
-        from tfbench.recipe.tables import to_tables
+        from tfbench.recipe.tables import list_meanings, to_tables
         from tfbench.recipe.toml_text import format_toml
         from tfbench.wording import clean
 
         # As bytes: it is to read back as the same recipe, addresses with all that is in them.
-        click.echo(clean(format_toml(to_tables(resolved))).encode(), nl=False)
+        click.echo(clean(format_toml(to_tables(resolved), list_meanings(resolved))).encode(), nl=False)
     else:
         _show_layers(resolved, _ask_for_table(resolved, allows_code=allows_code or is_code(recipe)), output_format)
 

@@ -20,7 +20,7 @@ from tfbench.wording import shorten
 _LOADERS = ("load_data", "load_splits")
 # What a recipe says of its network alone.
 _OF_THE_NETWORK = (
-    *("reference", "recipe.notes", "recipe.not_meant_for"),
+    *("reference", "recipe.notes", "recipe.not_meant_for", "expect.val_accuracy_at_epoch", "expect.val_loss_at_epoch"),
     *("training.head", "training.validation_head"),  # a softmax that its author applied twice
 )
 
@@ -78,8 +78,8 @@ def find_recipe(name: str) -> Path:
     )
     typed = {file.stem: key for key, file in list_recipes().items()}
     raise UnknownNameError(
-        f"{problem}{did_you_mean(path.stem, typed, typed=typed)} `tfbench list` shows the recipes; a "
-        "recipe of your own is named by its path, for example recipes/mine.toml."
+        f"{problem}{did_you_mean(path.stem, typed, typed=typed)} `tfbench list` shows the recipes; "
+        "`tfbench show RECIPE --toml > mine.toml` begins one of your own, which is named by its path."
     )
 
 
@@ -166,7 +166,8 @@ def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any], 
     """Takes away what a recipe says of the model or data set in whose place another is named.
 
     Its options; and of a model what is of that network alone: title, source and notes, a softmax that its author
-    applied twice, what was published of it, on which devices it takes days, and which of its sizes a sweep varies.
+    applied twice, what was published and is expected of it, on which devices it takes days, and which of its sizes a
+    sweep varies.
 
     Args:
         tables: Of the recipe.

@@ -238,6 +238,7 @@ def test_a_network_named_on_the_command_line_is_not_taken_for_that_of_the_recipe
     assert own.training == dataclasses.replace(shipped.training, head="logits", validation_head="logits")
     replaced = files.load_recipe(files.find_recipe("mnist_mlp"), {"model.file": str(path)})
     assert "model.hidden_units" not in replaced.sweep
+    assert (replaced.expect.val_accuracy_at_epoch, replaced.expect.target_accuracy) == ({}, 0.98)
     values = {"model.file": str(path), "training.head": "double_softmax"}
     asked = files.load_recipe(files.find_recipe("svhn_rcnn"), values)
     assert (asked.training.head, asked.training.validation_head) == ("double_softmax", "logits")
