@@ -85,7 +85,7 @@ class Measuring(NamedTuple):
         from tfbench import api
 
         given = {**(direct or {}), "backend": self.backend, "data": self.data}
-        values = {_KEYS[name]: _read(value) for name, value in given.items() if value is not None}
+        values = {_KEYS[name]: value for name, value in given.items() if value is not None}
         options |= {"values": self.overrides | values, "data_dir": self.data_dir, "allows_code": self.allows_code}
         request = api.make_request(self.store, recipe, resume, **options)
         return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
@@ -144,8 +144,3 @@ def measures(command: F) -> F:
         return command(**given, measuring=measuring)
 
     return measuring_options(cast(F, gathered))
-
-
-def _read(value: Any) -> Any:
-    """Turns what Click read into what the recipe's own check expects, so that one place judges all values."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value

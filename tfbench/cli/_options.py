@@ -97,7 +97,7 @@ def _read_list(text: str) -> list[str]:
 
 
 global_batch_size_option = click.option(
-    "--global-batch-size", "--batch-size", metavar="N", type=float, help="Samples per step, over all replicas."
+    "--global-batch-size", "--batch-size", metavar="N", type=int, help="Samples per step, over all replicas."
 )
 _STRATEGY = (
     "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: cut weights. "

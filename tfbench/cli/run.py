@@ -38,11 +38,11 @@ _worker_options = stack(
 @click.option("--resume", metavar="RUN", help="Resume a run from its latest checkpoint.")
 @setup_option
 @_worker_options
-@click.option("--epochs", metavar="N", type=float, help="Passes over the training data.")
-@click.option("--steps", metavar="N", type=float, help="Stop after the warm-up and N more steps.")
+@click.option("--epochs", metavar="N", type=int, help="Passes over the training data.")
+@click.option("--steps", metavar="N", type=int, help="Stop after the warm-up and N more steps.")
 @click.option("--seconds", metavar="S", type=float, help="Stop after the warm-up and S more seconds.")
-@click.option("--seed", metavar="N", type=float, help="Of weights, data order and synthetic data.")
-@click.option("--checkpoint-every", metavar="N", type=float, help="Keep a checkpoint to resume from every N epochs.")
+@click.option("--seed", metavar="N", type=int, help="Of weights, data order and synthetic data.")
+@click.option("--checkpoint-every", metavar="N", type=int, help="Keep a checkpoint to resume from every N epochs.")
 @click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
 @click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
 @click.option("--repeats", type=count(1, 10_000), help="Make N runs, and show a 95 % interval over them.")

@@ -26,7 +26,7 @@ def scale_command(
     modes: str,
     is_strong: bool,
     devices: str | None,
-    global_batch_size: float | None,
+    global_batch_size: int | None,
     per_replica_batch_size: int | None,
     seconds: float,
     dry_run: bool,
