@@ -130,13 +130,11 @@ def echo_sections(sections: "Iterable[Section]", width: int | None = None, *, er
 
 
 def require_free(path: Path) -> None:
-    """Rejects to write over a file that is there, unless it is a pipe or a device.
+    """Rejects to write over what is there, unless it is a pipe or a device.
 
     Raises:
-        OutputError: There is such a file, or a folder.
+        OutputError: There is a file of this name, or a folder.
     """
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder. Name a file.")
     if path.exists() and not is_stream(path):
         raise OutputError(f"{path}: is there already. Name another file, or remove this one first.")
 

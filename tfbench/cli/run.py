@@ -92,8 +92,6 @@ def run_command(
     from tfbench.api import find_earlier_place
     from tfbench.runs.fast import find_fastest
 
-    if recipe is None and not resume:
-        raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")
     if resume:
         require_absent("--resume goes on with one run as it was", "recipe", "repeats", "until_precise", "fast")
     plan = _read_repeats(repeats, until_precise, varies_seed=vary_seed)

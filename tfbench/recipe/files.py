@@ -17,7 +17,6 @@ from tfbench.recipe.tables import from_tables, origin_of, set_value
 from tfbench.recipe.toml_text import read_toml
 from tfbench.wording import shorten
 
-_LOADERS = ("load_data", "load_splits")
 # What a recipe says of its network alone.
 _OF_THE_NETWORK = (
     *("reference", "recipe.notes", "recipe.not_meant_for", "expect.val_accuracy_at_epoch", "expect.val_loss_at_epoch"),
@@ -43,16 +42,9 @@ def list_recipes() -> dict[str, Path]:
         str(path): path
         for path in sorted(Path("recipes").glob("*.toml"))
         if path.is_file()  # a pipe would be waited for
-        if path.stem not in shipped or not _are_same(path, shipped[path.stem])
+        if path.stem not in shipped or not filecmp.cmp(path, shipped[path.stem], shallow=False)
     }
     return shipped | local
-
-
-def _are_same(path: Path, other: Path) -> bool:
-    try:
-        return filecmp.cmp(path, other, shallow=False)
-    except OSError:
-        return False
 
 
 def find_recipe(name: str) -> Path:
@@ -62,11 +54,8 @@ def find_recipe(name: str) -> Path:
         UnknownNameError: There is no such file and no shipped recipe of this name.
     """
     path = Path(name)
-    try:
-        if path.is_file():
-            return path
-    except OSError as error:
-        raise UnknownNameError(f"{name}: cannot be read: {error.strerror}.") from error
+    if path.is_file():
+        return path
     if registry.is_code(name) and _is_network(name):
         return path
     is_path = path.suffix or len(path.parts) > 1
@@ -131,25 +120,25 @@ def _network_tables(name: str) -> dict[str, Any]:
     network's inputs.
     """
     is_code = registry.is_code(name)
-    loader = _find_loader(Path(name.rpartition(":")[0])) if is_code else ""
+    module = name.rpartition(":")[0]
+    has_data = is_code and _has_load_data(Path(module))
     return {
         "recipe": {"title": os.path.basename(name), "source": "a network named on the command line"},  # noqa: PTH119
         "model": {"name": name} if is_code else {"file": name},
-        "dataset": {"name": f"{name.rpartition(':')[0]}:{loader}" if loader else "network"},
+        "dataset": {"name": f"{module}:load_data" if has_data else "network"},
         "training": {"global_batch_size": 32, "epochs": 5},
     }
 
 
-def _find_loader(file: Path) -> str:
-    """Returns the name of the function in a file that loads data; it is read, not imported."""
+def _has_load_data(file: Path) -> bool:
+    """Says whether a function in a file loads data; it is read, not imported."""
     if file.suffix != ".py":
         file = Path(*str(file).split(".")).with_suffix(".py")
     try:
         body = ast.parse(file.read_bytes()).body
     except (OSError, SyntaxError, ValueError):  # whoever builds the network says what is wrong
-        return ""
-    names = {node.name for node in body if isinstance(node, ast.FunctionDef)}
-    return next((name for name in _LOADERS if name in names), "")
+        return False
+    return any(isinstance(node, ast.FunctionDef) and node.name == "load_data" for node in body)
 
 
 def _place_files(tables: Mapping[str, Any], folder: Path) -> None:
