@@ -90,10 +90,8 @@ def find_problems(cls: type[T], values: object, where: str) -> tuple[T | None, l
     Returns:
         The instance and no problems, or None and one text a problem ("training.epochs: must be ... Received: ...").
     """
-    if not isinstance(values, Mapping):
-        return None, [f"{where}: must be a table. Received: {_show(values)}"]
     try:
-        return _adapter(cls).validate_python(dict(values)), []
+        return _adapter(cls).validate_python(values), []
     except pydantic.ValidationError as error:
         return None, _explain_all(cls, error, where)
 

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,16 +76,6 @@ def test_show_writes_a_recipe_whose_keys_stand_below_what_they_mean(tfbench: Cli
     path = write_recipe(Path("recipes/mine.toml"), done.stdout)
     assert tfbench("validate", path, "--allow-code") == (0, "recipes/mine.toml: ok\n", "")
     assert files.load_recipe(Path(path)).dataset.name == "cifar10"
-
-
-def test_show_writes_defaults_and_references_as_a_recipe(tfbench: Cli) -> None:
-    done = tfbench("show", "mnist_mlp", "--toml", "--set", "training.epochs=3", "--set", "model.hidden_units=[7]")
-    assert done.exit_code == 0
-    tables = tomllib.loads(done.stdout)
-    assert tables["training"]["epochs"] == 3
-    assert tables["training"]["optimizer"]["beta_1"] == 0.9
-    assert tables["model"]["hidden_units"] == [7]
-    assert tables["reference"][1]["figures"]["val_accuracy"] == 0.9835
 
 
 def test_validate_checks_every_file_and_names_every_problem(tfbench: Cli) -> None:

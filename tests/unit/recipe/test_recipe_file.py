@@ -121,6 +121,7 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, contents: bytes | Non
         ("training.loss=mean_squared_error", "must be sparse_categorical_crossentropy, since the data set mnist has"),
         ("distribution.strategy=miror", "Did you mean 'mirrored'?"),
         ("model.name=mpl", "model.name: unknown model 'mpl'. Did you mean 'mlp'?"),
+        ("model.name=../errors", "model.name: unknown model '../errors'."),
         ("model.hidden_unit=[1]", "model.hidden_unit: unknown key. Did you mean 'hidden_units'? Known keys: "),
         ("model.hidden_units=5", "model.hidden_units: must be a list, such as [1000, 1000]. Received: 5."),
         ("dataset.name=mnits", "dataset.name: unknown data set 'mnits'. Did you mean 'mnist'?"),
