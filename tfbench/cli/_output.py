@@ -11,6 +11,7 @@ import click
 
 from tfbench.errors import ExitCode, OutputError
 from tfbench.records.whole_files import is_stream, write_output
+from tfbench.report.formats import TEXT_WIDTH
 from tfbench.wording import clean, one_line, without_secrets
 
 if TYPE_CHECKING:
@@ -83,15 +84,11 @@ def tell_waiting(text: str) -> None:
 
 def terminal_width() -> int:
     """Returns the characters of a line: of the terminal, or as COLUMNS has it; into a pipe or a file, 120."""
-    from tfbench.report.formats import TEXT_WIDTH
-
     return shutil.get_terminal_size((TEXT_WIDTH, 24)).columns
 
 
 def text_width() -> int:
     """Returns the characters of a line of text, which is hard to read where it is longer than 120."""
-    from tfbench.report.formats import TEXT_WIDTH
-
     return min(terminal_width(), TEXT_WIDTH)
 
 

@@ -10,7 +10,7 @@ import click
 
 from tfbench.cli._options import format_option
 from tfbench.cli._output import echo_json, echo_sections, tell_waiting
-from tfbench.errors import DeviceError, ExitCode
+from tfbench.errors import DeviceError, ExitCode, TfbenchError
 
 if TYPE_CHECKING:
     from tfbench.machine.devices import Framework
@@ -97,7 +97,6 @@ def _train(devices: str, backend: str, values: Mapping[str, Any]) -> tuple[Check
 
     from tfbench import api
     from tfbench.analysis.run.warnings import find_requested_warnings
-    from tfbench.errors import TfbenchError
 
     overrides = {"measurement.checks": False, "training.backend": backend} | dict(values)
     options: dict[str, Any] = {"overrides": overrides, "devices": devices, "synthetic": True, "track": False}

@@ -18,7 +18,7 @@ from tfbench.cli._options import (
     stack,
 )
 from tfbench.cli._output import echo_json, echo_lines, exit_code
-from tfbench.errors import ExitCode
+from tfbench.errors import ExitCode, TfbenchError
 
 if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
@@ -145,8 +145,6 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
 
 def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "Run":
     """Makes a short run of --fast, shown on stderr; says why one that tries something else cannot be made."""
-    from tfbench.errors import TfbenchError
-
     try:
         return runs.make_brief(request, label, is_aside=True)
     except TfbenchError as error:
