@@ -1,14 +1,15 @@
 """`tfbench list` and `validate`: what there is to run, and whether a recipe is right."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from tfbench.cli._options import allow_code_option, format_option, set_option
 from tfbench.cli._output import echo_json, echo_lines, echo_sections
-from tfbench.errors import ExitCode, RecipeError, TfbenchError
-from tfbench.wording import shorten, shorten_lines
+from tfbench.errors import ExitCode, TfbenchError
+from tfbench.recipe import registry
+from tfbench.recipe.toml_text import read_toml
+from tfbench.wording import shorten_lines
 
 
 @click.command("list")
@@ -16,52 +17,34 @@ from tfbench.wording import shorten, shorten_lines
 def list_command(output_format: str) -> None:
     """List the recipes, models and data sets.
 
-    Shipped recipes are named by their name, those in recipes/ of the current folder by their path. A model or data set
-    may also be a function of your own, "my_package.nets:build_model".
+    Commands take these recipes by name, and your own by path. A model or data set may also be a function of your own,
+    "my_package.nets:build_model".
 
     \b
     tfbench list
     tfbench list --format json
     """
-    contents = _list_contents()
-    if output_format == "json":
-        echo_json(contents)
-        return
+    from tfbench.recipe.files import list_recipes
     from tfbench.report.table import Section, facts
 
-    sections = [
-        Section(heading, tables=(facts((entry["name"], entry[column]) for entry in contents[key]),))
-        for heading, key, column in (
-            ("Recipes", "recipes", "title"),
-            ("Models", "models", "summary"),
-            ("Data sets", "datasets", "summary"),
-        )
-    ]
+    recipes = [(name, read_toml(path)["recipe"]["title"], str(path)) for name, path in list_recipes().items()]
+    models, datasets = registry.list_names("models"), registry.list_names("datasets")
+    if output_format == "json":
+        contents = {
+            "recipes": [{"name": name, "title": title, "path": path} for name, title, path in recipes],
+            "models": [{"name": name, "summary": line} for name, line in models.items()],
+            "datasets": [{"name": name, "summary": line} for name, line in datasets.items()],
+        }
+        echo_json(contents)
+        return
     hint = "`tfbench show RECIPE` prints a network or begins your own recipe (--toml), `tfbench run RECIPE` trains it."
-    echo_sections([*sections, Section(hint)])
-
-
-def _list_contents() -> dict[str, list[dict[str, Any]]]:
-    from tfbench.recipe import registry
-    from tfbench.recipe.files import list_recipes
-
-    return {
-        "recipes": [
-            {"name": name, "title": _read_title(path), "path": str(path)} for name, path in list_recipes().items()
-        ],
-        "models": [{"name": name, "summary": line} for name, line in registry.list_names("models").items()],
-        "datasets": [{"name": name, "summary": line} for name, line in registry.list_names("datasets").items()],
-    }
-
-
-def _read_title(path: Path) -> str:
-    """Reads the title alone: a recipe with a mistake in it must not keep the others from being listed."""
-    from tfbench.recipe.toml_text import read_toml
-
-    try:
-        return shorten(str(read_toml(path)["recipe"]["title"]))
-    except (RecipeError, KeyError, TypeError):
-        return f"(not valid: tfbench validate {path})"
+    sections = [
+        Section("Recipes", tables=(facts((name, title) for name, title, _ in recipes),)),
+        Section("Models", tables=(facts(models.items()),)),
+        Section("Data sets", tables=(facts(datasets.items()),)),
+        Section(hint),
+    ]
+    echo_sections(sections)
 
 
 @click.command("validate", short_help="Check recipes without running them.")

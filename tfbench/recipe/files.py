@@ -4,7 +4,6 @@ A network that is named alone, "net.keras" or "nets.py:build_model", stands for 
 """
 
 import ast
-import filecmp
 import os.path
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -32,19 +31,8 @@ def shipped_folder() -> Path:
 
 
 def list_recipes() -> dict[str, Path]:
-    """Returns recipe names and their files: the shipped ones, and those in `recipes/` of the current folder.
-
-    A local recipe is listed by its path, since that is how it is named on the command line; one that is a copy of a
-    shipped recipe is not listed again.
-    """
-    shipped = {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
-    local = {
-        str(path): path
-        for path in sorted(Path("recipes").glob("*.toml"))
-        if path.is_file()  # a pipe would be waited for
-        if path.stem not in shipped or not filecmp.cmp(path, shipped[path.stem], shallow=False)
-    }
-    return shipped | local
+    """Returns the names of the shipped recipes, and their files."""
+    return {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
 
 
 def find_recipe(name: str) -> Path:
@@ -58,16 +46,14 @@ def find_recipe(name: str) -> Path:
         return path
     if registry.is_code(name) and _is_network(name):
         return path
+    if name in (shipped := list_recipes()):
+        return shipped[name]
     is_path = path.suffix or len(path.parts) > 1
-    shipped = shipped_folder() / f"{name}.toml"
-    if shipped.is_file() and not is_path:
-        return shipped
     problem = (
         f"{name}: {'is not a file' if path.exists() else 'no such file'}." if is_path else f"unknown recipe '{name}'."
     )
-    typed = {file.stem: key for key, file in list_recipes().items()}
     raise UnknownNameError(
-        f"{problem}{did_you_mean(path.stem, typed, typed=typed)} `tfbench list` shows the recipes; "
+        f"{problem}{did_you_mean(path.stem, shipped)} `tfbench list` shows the recipes; "
         "`tfbench show RECIPE --toml > mine.toml` begins one of your own, which is named by its path."
     )
 

@@ -57,14 +57,6 @@ def test_list_has_recipes_models_and_data_sets(tfbench: Cli, monkeypatch: pytest
         assert re.search(rf"^  {name} +{words}", done.stdout, re.MULTILINE)
 
 
-def test_list_shows_a_local_recipe_by_its_path_and_survives_a_broken_one(tfbench: Cli) -> None:
-    write_recipe(Path("recipes/mine.toml"), shipped_text("mnist_mlp").replace("MNIST MLP", "My own"))
-    write_recipe(Path("recipes/broken.toml"), "[recipe\n")
-    stdout = tfbench("list").stdout
-    assert re.search(r"\n  recipes/mine\.toml +My own\n", stdout)
-    assert re.search(r"\n  recipes/broken\.toml +\(not valid: tfbench validate recipes/broken\.toml\)\n", stdout)
-
-
 @pytest.mark.parametrize("named", ["mnist_mlp", "nets.py:build_model", "net.keras"])
 def test_show_writes_a_recipe_whose_keys_stand_below_what_they_mean(tfbench: Cli, named: str) -> None:
     Path("net.keras").touch()
