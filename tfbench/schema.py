@@ -45,13 +45,8 @@ Text = Annotated[str, pydantic.Field(min_length=1, max_length=2000)]
 Currency = Annotated[Text, pydantic.Field(max_length=8)]
 
 
-def _require_id(text: str) -> str:
-    if not re.fullmatch("[A-Za-z0-9]{1,64}", text):
-        raise ValueError(f"must be letters and digits, 64 at most. Received: {_show(text)}.")
-    return text
-
-
-Id = Annotated[str, pydantic.Strict(), pydantic.AfterValidator(_require_id)]  # of a run or a sweep; becomes a file name
+# Of a run or a sweep; becomes a file name.
+Id = Annotated[str, pydantic.Field(strict=True, pattern="^[A-Za-z0-9]{1,64}$")]
 # Becomes a file name, an option of a scheduler and the name of its resource; "": none is named.
 MachineName = Annotated[str, pydantic.Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,99})?$")]
 

@@ -12,7 +12,6 @@ from tfbench.cli._output import tell
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
-    from tfbench.records.observer import Observer
     from tfbench.records.run import RunRequest
     from tfbench.report.run.console import RunConsole
     from tfbench.runs.run import Run, RunLimits
@@ -116,9 +115,9 @@ class ShownRuns:
         self._limits = measuring.limits
         self._warned: set[str] = set()
 
-    def make(self, request: "RunRequest", observer: "Observer | None" = None) -> "Run":
-        """Makes a run, shown as a table of epochs and a summary unless another observer is given."""
-        return self.maker.make(request, observer or self.open_console(), self._limits)
+    def make(self, request: "RunRequest") -> "Run":
+        """Makes a run, shown as a table of epochs and a summary."""
+        return self.maker.make(request, self.open_console(), self._limits)
 
     def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "Run":
         """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
@@ -126,7 +125,7 @@ class ShownRuns:
 
         quiet, is_tracked = self.as_json or is_aside, self.maker.tracker is not None
         shown = SeriesConsole(label, self._warned, quiet_stdout=quiet, server=self.maker.server, is_tracked=is_tracked)
-        return self.make(request, shown)
+        return self.maker.make(request, shown, self._limits)
 
     def open_console(self) -> "RunConsole":
         """Returns what shows a run alone."""

@@ -119,11 +119,11 @@ def echo_json(thing: object) -> None:
     click.echo(json.dumps(document(thing), indent=2, allow_nan=False))
 
 
-def echo_sections(sections: "Iterable[Section]", width: int | None = None, *, err: bool = False) -> None:
+def echo_sections(sections: "Iterable[Section]", width: int | None = None) -> None:
     """Prints sections as text, in lines of `width` characters, or of `text_width()`."""
     from tfbench.report.table import text
 
-    echo_lines(text(sections, width or text_width()), err=err)
+    echo_lines(text(sections, width or text_width()))
 
 
 def require_free(path: Path) -> None:

@@ -128,10 +128,8 @@ def _describe_check(check: Check) -> "Section":
     from tfbench.report.formats import format_speed
     from tfbench.report.table import Section
 
-    if check.problem and check.samples_per_second is not None:
-        return Section(f"{check.device}: {check.problem}")
     if check.problem or check.samples_per_second is None:
-        return Section(f"{check.device} cannot train: {check.problem or 'no step was timed.'}")
+        return Section(f"{check.device}: {check.problem or 'no step was timed.'}")
     what = f"{check.device} trains a small network at {format_speed(check.samples_per_second)} samples/s"
     found = "but see the warnings:" if check.warnings else "and nothing was found that disturbs a measurement."
     return Section(f"{what}, {found}", tuple(f"- {warning}" for warning in check.warnings))
