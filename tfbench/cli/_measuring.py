@@ -20,19 +20,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Parameters of options that stand for a key of the recipe, by which they are called.
 _KEYS = {
-    # option -> recipe key
-    "backend": "training.backend",
-    "strategy": "distribution.strategy",
-    "devices": "distribution.devices",
-    "data": "dataset.data",
-    "global_batch_size": "training.global_batch_size",
-    "epochs": "training.epochs",
-    "seed": "training.seed",
-    "steps": "measurement.steps",
-    "seconds": "measurement.seconds",
-    "checkpoint_every": "output.checkpoint_every_epochs",
-    "save_model": "output.saves_model",
+    key.rpartition(".")[2]: key
+    for key in (
+        *("training.backend", "training.global_batch_size", "training.epochs", "training.seed", "dataset.data"),
+        *("distribution.strategy", "distribution.devices", "measurement.steps", "measurement.seconds"),
+        *("output.checkpoint_every_epochs", "output.saves_model"),
+    )
 }
 
 
