@@ -1,24 +1,29 @@
-"""Writes docs/reference/ and recipes/recipe.schema.json from the classes and from Click: `python docs/reference.py`.
+"""Writes docs/reference/ from the classes of a recipe and from Click: `python docs/reference.py`.
 
 A test fails where the files are not what this writes.
 """
 
 import ast
+import dataclasses
 import inspect
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import pydantic
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
 from tfbench import metrics
 from tfbench.cli import cli
 from tfbench.errors import ExitCode
-from tfbench.recipe.json_schema import recipe_schema
+from tfbench.recipe import registry
+from tfbench.recipe.sections import RecipeFile
 from tfbench.recipe.toml_text import format_inline
 from tfbench.recipe.value_types import VARIABLE_SECTIONS
+from tfbench.schema import meanings_of, to_plain
 
 ROOT = Path(__file__).parents[1]
 _NOTICE = "<!-- Written by docs/reference.py: edit what it reads, and run it again. -->"
@@ -40,17 +45,15 @@ _SECTIONS = (
 
 def write_pages() -> dict[str, str]:
     """Returns every file, by its path from the folder of the project."""
-    schema = recipe_schema()
     pages = {
         "commands": _commands(),
-        "recipe": _recipe(schema),
-        "models": _named("Models", "model", schema),
-        "datasets": _named("Data sets", "dataset", schema),
+        "recipe": _recipe(),
+        "models": _named("Models", "models"),
+        "datasets": _named("Data sets", "datasets"),
         "metrics": _metrics(),
         "exit-codes": _exit_codes(),
     }
-    files = {f"docs/reference/{name}.md": _page(*lines) for name, lines in pages.items()}
-    return files | {"recipes/recipe.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"}
+    return {f"docs/reference/{name}.md": _page(*lines) for name, lines in pages.items()}
 
 
 def _page(title: str, *lines: str) -> str:
@@ -87,22 +90,19 @@ def _help_text(text: str) -> Iterator[str]:
             yield from (*lines, "")
 
 
-def _recipe(schema: Mapping[str, Any]) -> Iterator[str]:
-    definitions = schema["definitions"]
+def _recipe() -> Iterator[str]:
+    sections = _describe(RecipeFile)["properties"]
     yield "# Recipe"
     yield ""
-    yield (
-        "Every key of a recipe file. Unknown keys are errors. `tfbench show RECIPE --toml` prints a recipe with every "
-        "default, and `tfbench schema` this page for editors."
-    )
+    yield "Every key of a recipe file. Unknown keys are errors. `tfbench show RECIPE --toml` prints them all."
     for section in _SECTIONS:
-        table = _resolve(schema["properties"][section], definitions)
+        table = sections[section]
         if section in ("model", "dataset"):
             page, kind = ("models", "model") if section == "model" else ("datasets", "data set")
             yield from ("", f"## `[{section}]`", "", table["description"], "")
             rows = [_row("name", {"type": "string", "description": f"Which {kind}."}, is_required=True)]
             if section == "dataset":
-                rows.append(_row("data", table["oneOf"][0]["properties"]["data"], is_required=False))
+                rows.append(_row("data", table["properties"]["data"], is_required=False))
             yield from _table(_KEY_HEADS, rows)
             yield from ("", f"The other keys are those of the {kind}: [{page}]({page}.md).")
         elif section == "sweep":
@@ -117,54 +117,81 @@ def _recipe(schema: Mapping[str, Any]) -> Iterator[str]:
             ]
             yield from _table(_KEY_HEADS, rows)
         else:
-            yield from _keys(section, table, definitions, depth=2)
+            yield from _keys(section, table, depth=2)
 
 
-def _named(title: str, section: str, schema: Mapping[str, Any]) -> Iterator[str]:
+def _named(title: str, kind: registry.Kind) -> Iterator[str]:
+    section = kind.removesuffix("s")
     yield f"# {title}"
     yield ""
     yield f"What `[{section}]` takes besides its `name`."
-    for choice in schema["properties"][section]["oneOf"]:
-        if choice["additionalProperties"]:
-            continue  # your own function, which takes what it takes
-        properties = {key: value for key, value in choice["properties"].items() if key not in ("name", "data")}
-        yield from ("", f"## {choice['title']}", "", choice["properties"]["name"]["description"], "")
-        yield from (choice["description"], "")
-        if properties:
-            table = choice | {"properties": properties}
-            yield from _rows_and_inner(section, table, schema["definitions"], depth=2)
+    for name, summary in registry.list_names(kind).items():
+        table = _describe(registry.load(kind, name).Config)
+        yield from ("", f"## {name}", "", summary, "", table["description"], "")
+        if table["properties"]:
+            yield from _rows_and_inner(section, table, depth=2)
 
 
-def _keys(path: str, table: Mapping[str, Any], definitions: Mapping[str, Any], *, depth: int) -> Iterator[str]:
+class _Generator(GenerateJsonSchema):
+    """Writes down what a class of a recipe takes, with what its keys mean."""
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        written = super().dataclass_schema(schema)
+        for key, meaning in meanings_of(schema["cls"]).items():
+            written["properties"][key]["description"] = meaning
+        for field in dataclasses.fields(schema["cls"]):
+            if field.default_factory is not dataclasses.MISSING:
+                written["properties"][field.name]["default"] = to_plain(field.default_factory())
+        for key, value in written["properties"].items():
+            if "const" in value and value.pop("default", None):  # it tells choices apart, so that it must be there
+                written["required"] = [key, *written.get("required", [])]
+        return written
+
+
+def _describe(cls: type) -> dict[str, Any]:
+    """Returns the schema of a class, with those of the classes within it in their places."""
+    adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(cls)
+    written = adapter.json_schema(schema_generator=_Generator)
+    return dict(_simplify(written, written.get("$defs", {})))
+
+
+def _simplify(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """Returns a schema without references, and without what TOML has no word for: null."""
+    if isinstance(schema, list):
+        return [_simplify(element, definitions) for element in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]] | schema
+    simple = {key: _simplify(value, definitions) for key, value in schema.items() if key not in ("$ref", "$defs")}
+    if simple.get("default", 0) is None:
+        del simple["default"]
+    choices = [choice for choice in simple.get("anyOf", []) if choice != {"type": "null"}]
+    return choices[0] | simple if len(choices) == 1 else simple
+
+
+def _keys(path: str, table: Mapping[str, Any], *, depth: int) -> Iterator[str]:
     """Yields the heading of a table of a recipe, its keys, and the tables in it."""
-    is_array = table.get("type") == "array"
-    table = _resolve(table["items"] if is_array else table, definitions)
+    is_array = table["type"] == "array"
+    table = table["items"] if is_array else table
     tags = [(key, _tag(value)) for key, value in table["properties"].items() if _tag(value)]
     tag = f", `{tags[0][0]} = {tags[0][1]}`" if tags else ""
     yield from ("", f"{'#' * depth} `{f'[[{path}]]' if is_array else f'[{path}]'}`{tag}", "", table["description"], "")
-    yield from _rows_and_inner(path, table, definitions, depth=depth)
+    yield from _rows_and_inner(path, table, depth=depth)
 
 
-def _rows_and_inner(
-    path: str, table: Mapping[str, Any], definitions: Mapping[str, Any], *, depth: int
-) -> Iterator[str]:
+def _rows_and_inner(path: str, table: Mapping[str, Any], *, depth: int) -> Iterator[str]:
     required = table.get("required", ())
     yield from _table(
         _KEY_HEADS, [_row(key, value, is_required=key in required) for key, value in table["properties"].items()]
     )
     for key, value in table["properties"].items():
-        is_array = value.get("type") == "array" and isinstance(value["items"], dict)
+        is_array = value.get("type") == "array" and "items" in value
         inner = value["items"] if is_array else value
         for choice in inner.get("oneOf", [inner]):
-            if "$ref" in choice:
-                found = {"type": "array", "items": choice} if is_array else _resolve(choice, definitions)
-                yield from _keys(f"{path}.{key}", found, definitions, depth=depth + 1)
-
-
-def _resolve(value: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns what a schema stands for that names a definition."""
-    inner: Mapping[str, Any] = definitions[value["$ref"].rpartition("/")[2]] if "$ref" in value else value
-    return inner
+            if "properties" in choice:
+                found = {"type": "array", "items": choice} if is_array else choice
+                yield from _keys(f"{path}.{key}", found, depth=depth + 1)
 
 
 def _tag(value: Mapping[str, Any]) -> str:
@@ -189,12 +216,12 @@ def _takes(value: Mapping[str, Any]) -> str:
             return "`true` or `false`"
         case "string":
             return "text"
-        case "array" if isinstance(value.get("items"), list):
-            return f"list of {len(value['items'])}: {_takes(value['items'][0])}"
+        case "array" if "prefixItems" in value:
+            return f"list of {len(value['prefixItems'])}: {_takes(value['prefixItems'][0])}"
         case "array":
             inner = _takes(value["items"]) if "items" in value else "values"
             return f"list of {'tables' if inner == 'table' else f'any of {inner}' if '`, `' in inner else inner}"
-        case "object":
+        case "object" if "properties" not in value:
             inner = [*value.get("patternProperties", {}).values(), value.get("additionalProperties")]
             return "table" if inner[0] is True else f"table of {_takes(inner[0])}"
         case _:

@@ -84,10 +84,10 @@ class InterruptedRunError(TfbenchError):
     exit_code = ExitCode.INTERRUPTED
 
 
-def did_you_mean(name: str, known: Iterable[str], *, typed: Mapping[str, str] | None = None) -> str:
-    """Returns " Did you mean 'x'?" for the known name nearest to `name`, else ""; `typed` has what to type for it."""
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns " Did you mean 'x'?" for the known name nearest to `name`, else ""."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f" Did you mean '{(typed or {}).get(close[0], close[0])}'?" if close else ""
+    return f" Did you mean '{close[0]}'?" if close else ""
 
 
 def describe_recorded(error: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ _COMMANDS = {
     "compare": ("compare",),
     "devices": ("devices",),
     "profile": ("profile",),
-    "recipes": ("init", "list", "schema", "validate"),
+    "recipes": ("list", "validate"),
     "report": ("report",),
     "run": ("run",),
     "runs": ("diff", "export", "import", "recover", "runs"),

@@ -12,7 +12,6 @@ from tfbench.cli._output import tell
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
-    from tfbench.records.observer import Observer
     from tfbench.records.run import RunRequest
     from tfbench.report.run.console import RunConsole
     from tfbench.runs.run import Run, RunLimits
@@ -21,19 +20,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Parameters of options that stand for a key of the recipe, by which they are called.
 _KEYS = {
-    # option -> recipe key
-    "backend": "training.backend",
-    "strategy": "distribution.strategy",
-    "devices": "distribution.devices",
-    "data": "dataset.data",
-    "global_batch_size": "training.global_batch_size",
-    "epochs": "training.epochs",
-    "seed": "training.seed",
-    "steps": "measurement.steps",
-    "seconds": "measurement.seconds",
-    "checkpoint_every": "output.checkpoint_every_epochs",
-    "save_model": "output.saves_model",
+    key.rpartition(".")[2]: key
+    for key in (
+        *("training.backend", "training.global_batch_size", "training.epochs", "training.seed", "dataset.data"),
+        *("distribution.strategy", "distribution.devices", "measurement.steps", "measurement.seconds"),
+        *("output.checkpoint_every_epochs", "output.saves_model"),
+    )
 }
 
 
@@ -85,7 +79,7 @@ class Measuring(NamedTuple):
         from tfbench import api
 
         given = {**(direct or {}), "backend": self.backend, "data": self.data}
-        values = {_KEYS[name]: _read(value) for name, value in given.items() if value is not None}
+        values = {_KEYS[name]: value for name, value in given.items() if value is not None}
         options |= {"values": self.overrides | values, "data_dir": self.data_dir, "allows_code": self.allows_code}
         request = api.make_request(self.store, recipe, resume, **options)
         return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
@@ -116,9 +110,9 @@ class ShownRuns:
         self._limits = measuring.limits
         self._warned: set[str] = set()
 
-    def make(self, request: "RunRequest", observer: "Observer | None" = None) -> "Run":
-        """Makes a run, shown as a table of epochs and a summary unless another observer is given."""
-        return self.maker.make(request, observer or self.open_console(), self._limits)
+    def make(self, request: "RunRequest") -> "Run":
+        """Makes a run, shown as a table of epochs and a summary."""
+        return self.maker.make(request, self.open_console(), self._limits)
 
     def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "Run":
         """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
@@ -126,7 +120,7 @@ class ShownRuns:
 
         quiet, is_tracked = self.as_json or is_aside, self.maker.tracker is not None
         shown = SeriesConsole(label, self._warned, quiet_stdout=quiet, server=self.maker.server, is_tracked=is_tracked)
-        return self.make(request, shown)
+        return self.maker.make(request, shown, self._limits)
 
     def open_console(self) -> "RunConsole":
         """Returns what shows a run alone."""
@@ -144,8 +138,3 @@ def measures(command: F) -> F:
         return command(**given, measuring=measuring)
 
     return measuring_options(cast(F, gathered))
-
-
-def _read(value: Any) -> Any:
-    """Turns what Click read into what the recipe's own check expects, so that one place judges all values."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value

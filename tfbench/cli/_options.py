@@ -97,7 +97,7 @@ def _read_list(text: str) -> list[str]:
 
 
 global_batch_size_option = click.option(
-    "--global-batch-size", "--batch-size", metavar="N", type=float, help="Samples per step, over all replicas."
+    "--global-batch-size", "--batch-size", metavar="N", type=int, help="Samples per step, over all replicas."
 )
 _STRATEGY = (
     "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: cut weights. "
@@ -188,8 +188,8 @@ def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
 _REFINE = "Add up to N values to one --vary where the faster setup changes."
 
 
-def setup_options(*, refine: int = 0) -> Callable[[F], F]:
-    """Returns what adds the options that say what is varied and compared; `refine` is how many values are added."""
+def vary_options(*, refine: int = 0) -> Callable[[F], F]:
+    """Returns what adds the options that say what is varied; `refine` is how many values are added."""
     return stack(
         click.option(
             "--vary",
@@ -198,14 +198,6 @@ def setup_options(*, refine: int = 0) -> Callable[[F], F]:
             required=bool(refine),
             metavar="KEY=VALUES",
             help="Vary a key: KEY=32,128 or KEY=LOW..HIGH. Repeatable. [default: the recipe's [sweep]]",
-        ),
-        click.option(
-            "--setup",
-            "setups",
-            multiple=True,
-            metavar='"STRATEGY DEVICES ..."',
-            help='Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100". '
-            "Repeatable; the first is the baseline. [default: the recipe's, else CPU, one GPU, all GPUs]",
         ),
         click.option("--refine", type=count(1 if refine else 0, 1000), default=refine, help=_REFINE),
         click.option("--step", type=count(1), help="Only multiples of N in a range, as of the replicas."),

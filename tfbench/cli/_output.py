@@ -11,6 +11,7 @@ import click
 
 from tfbench.errors import ExitCode, OutputError
 from tfbench.records.whole_files import is_stream, write_output
+from tfbench.report.formats import TEXT_WIDTH
 from tfbench.wording import clean, one_line, without_secrets
 
 if TYPE_CHECKING:
@@ -83,15 +84,11 @@ def tell_waiting(text: str) -> None:
 
 def terminal_width() -> int:
     """Returns the characters of a line: of the terminal, or as COLUMNS has it; into a pipe or a file, 120."""
-    from tfbench.report.formats import TEXT_WIDTH
-
     return shutil.get_terminal_size((TEXT_WIDTH, 24)).columns
 
 
 def text_width() -> int:
     """Returns the characters of a line of text, which is hard to read where it is longer than 120."""
-    from tfbench.report.formats import TEXT_WIDTH
-
     return min(terminal_width(), TEXT_WIDTH)
 
 
@@ -122,21 +119,19 @@ def echo_json(thing: object) -> None:
     click.echo(json.dumps(document(thing), indent=2, allow_nan=False))
 
 
-def echo_sections(sections: "Iterable[Section]", width: int | None = None, *, err: bool = False) -> None:
+def echo_sections(sections: "Iterable[Section]", width: int | None = None) -> None:
     """Prints sections as text, in lines of `width` characters, or of `text_width()`."""
     from tfbench.report.table import text
 
-    echo_lines(text(sections, width or text_width()), err=err)
+    echo_lines(text(sections, width or text_width()))
 
 
 def require_free(path: Path) -> None:
-    """Rejects to write over a file that is there, unless it is a pipe or a device.
+    """Rejects to write over what is there, unless it is a pipe or a device.
 
     Raises:
-        OutputError: There is such a file, or a folder.
+        OutputError: There is a file of this name, or a folder.
     """
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder. Name a file.")
     if path.exists() and not is_stream(path):
         raise OutputError(f"{path}: is there already. Name another file, or remove this one first.")
 

@@ -32,7 +32,7 @@ _SECONDS = 5.0
 @click.option("--repeats", type=count(2, 10_000), default=5, help="Runs.")
 @allow_unequal_option
 @click.option("--seconds", metavar="S", type=float, help="Steady time per run. [default: 5, or as the recipe]")
-@click.option("--steps", metavar="N", type=float, help="Steady steps per run.")
+@click.option("--steps", metavar="N", type=int, help="Steady steps per run.")
 @setup_option
 @measures
 def check_command(

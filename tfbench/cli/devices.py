@@ -10,7 +10,7 @@ import click
 
 from tfbench.cli._options import format_option
 from tfbench.cli._output import echo_json, echo_sections, tell_waiting
-from tfbench.errors import DeviceError, ExitCode
+from tfbench.errors import DeviceError, ExitCode, TfbenchError
 
 if TYPE_CHECKING:
     from tfbench.machine.devices import Framework
@@ -97,7 +97,6 @@ def _train(devices: str, backend: str, values: Mapping[str, Any]) -> tuple[Check
 
     from tfbench import api
     from tfbench.analysis.run.warnings import find_requested_warnings
-    from tfbench.errors import TfbenchError
 
     overrides = {"measurement.checks": False, "training.backend": backend} | dict(values)
     options: dict[str, Any] = {"overrides": overrides, "devices": devices, "synthetic": True, "track": False}
@@ -129,10 +128,8 @@ def _describe_check(check: Check) -> "Section":
     from tfbench.report.formats import format_speed
     from tfbench.report.table import Section
 
-    if check.problem and check.samples_per_second is not None:
-        return Section(f"{check.device}: {check.problem}")
     if check.problem or check.samples_per_second is None:
-        return Section(f"{check.device} cannot train: {check.problem or 'no step was timed.'}")
+        return Section(f"{check.device}: {check.problem or 'no step was timed.'}")
     what = f"{check.device} trains a small network at {format_speed(check.samples_per_second)} samples/s"
     found = "but see the warnings:" if check.warnings else "and nothing was found that disturbs a measurement."
     return Section(f"{what}, {found}", tuple(f"- {warning}" for warning in check.warnings))

@@ -1,16 +1,15 @@
-"""`tfbench list`, `init`, `validate` and `schema`: what there is to run, and recipes of one's own."""
+"""`tfbench list` and `validate`: what there is to run, and whether a recipe is right."""
 
-import json
-import os.path
-from pathlib import Path
 from typing import Any
 
 import click
 
-from tfbench.cli._options import FILE, allow_code_option, format_option, set_option
-from tfbench.cli._output import echo_json, echo_lines, echo_sections, is_stdout, require_free, write_to
-from tfbench.errors import ExitCode, RecipeError, TfbenchError
-from tfbench.wording import shorten, shorten_lines
+from tfbench.cli._options import allow_code_option, format_option, set_option
+from tfbench.cli._output import echo_json, echo_lines, echo_sections
+from tfbench.errors import ExitCode, TfbenchError
+from tfbench.recipe import registry
+from tfbench.recipe.toml_text import read_toml
+from tfbench.wording import shorten_lines
 
 
 @click.command("list")
@@ -18,93 +17,34 @@ from tfbench.wording import shorten, shorten_lines
 def list_command(output_format: str) -> None:
     """List the recipes, models and data sets.
 
-    Shipped recipes are named by their name, those in recipes/ of the current folder by their path. A model or data set
-    may also be a function of your own, "my_package.nets:build_model".
+    Commands take these recipes by name, and your own by path. A model or data set may also be a function of your own,
+    "my_package.nets:build_model".
 
     \b
     tfbench list
     tfbench list --format json
     """
-    contents = _list_contents()
-    if output_format == "json":
-        echo_json(contents)
-        return
+    from tfbench.recipe.files import list_recipes
     from tfbench.report.table import Section, facts
 
+    recipes = [(name, read_toml(path)["recipe"]["title"], str(path)) for name, path in list_recipes().items()]
+    models, datasets = registry.list_names("models"), registry.list_names("datasets")
+    if output_format == "json":
+        contents = {
+            "recipes": [{"name": name, "title": title, "path": path} for name, title, path in recipes],
+            "models": [{"name": name, "summary": line} for name, line in models.items()],
+            "datasets": [{"name": name, "summary": line} for name, line in datasets.items()],
+        }
+        echo_json(contents)
+        return
+    hint = "`tfbench show RECIPE` prints a network or begins your own recipe (--toml), `tfbench run RECIPE` trains it."
     sections = [
-        Section(heading, tables=(facts((entry["name"], entry[column]) for entry in contents[key]),))
-        for heading, key, column in (
-            ("Recipes", "recipes", "title"),
-            ("Models", "models", "summary"),
-            ("Data sets", "datasets", "summary"),
-        )
+        Section("Recipes", tables=(facts((name, title) for name, title, _ in recipes),)),
+        Section("Models", tables=(facts(models.items()),)),
+        Section("Data sets", tables=(facts(datasets.items()),)),
+        Section(hint),
     ]
-    echo_sections([*sections, Section("`tfbench show RECIPE` prints a network, `tfbench run RECIPE` trains it.")])
-
-
-def _list_contents() -> dict[str, list[dict[str, Any]]]:
-    from tfbench.recipe import registry
-    from tfbench.recipe.files import list_recipes
-
-    return {
-        "recipes": [
-            {"name": name, "title": _read_title(path), "path": str(path)} for name, path in list_recipes().items()
-        ],
-        "models": [{"name": name, "summary": line} for name, line in registry.list_names("models").items()],
-        "datasets": [{"name": name, "summary": line} for name, line in registry.list_names("datasets").items()],
-    }
-
-
-def _read_title(path: Path) -> str:
-    """Reads the title alone: a recipe with a mistake in it must not keep the others from being listed."""
-    from tfbench.recipe.toml_text import read_toml
-
-    try:
-        return shorten(str(read_toml(path)["recipe"]["title"]))
-    except (RecipeError, KeyError, TypeError):
-        return f"(not valid: tfbench validate {path})"
-
-
-@click.command("init", short_help="Create a recipe file.")
-@click.argument("file", type=FILE)
-@click.option("--model", metavar="NAME", default="mlp", help="One of `tfbench list`, a .keras file, or a function.")
-@click.option("--dataset", metavar="NAME", default="mnist", help="One of `tfbench list`, or a function of your own.")
-def init_command(file: Path, model: str, dataset: str) -> None:
-    """Write a recipe of your own to begin with, its keys below what they mean.
-
-    What you must choose is set; what you may choose stands as a comment, with its default. Functions of your own are
-    named as my_package.nets:build_model. The recipe is checked as `tfbench validate` does. Whether network and data fit
-    each other, `tfbench show` finds out, and with data of your own the first run. FILE - is stdout.
-
-    \b
-    tfbench init mine.toml
-    tfbench init mine.toml --model lenet5 --dataset cifar10
-    tfbench init mine.toml --model layers
-    """
-    from tfbench.recipe.registry import is_code
-    from tfbench.recipe.tables import from_tables
-    from tfbench.recipe.template import write_template
-    from tfbench.recipe.toml_text import parse_toml
-    from tfbench.wording import command_line
-
-    if not is_stdout(file):
-        if file.suffix != ".toml":
-            raise click.UsageError(f"{file}: a recipe's name ends in .toml.")
-        require_free(file)
-    if model.endswith(".keras"):
-        if not os.path.isfile(model):  # noqa: PTH113 - never raises
-            raise RecipeError(f"--model {model}: no such file. model.save(...) writes one.")
-        model = os.path.relpath(model, "." if is_stdout(file) else file.parent)
-    text = write_template(model, dataset)
-    from_tables(parse_toml(text), name=file.stem, source=str(file))
-    write_to(file, text.encode())
-    if not is_stdout(file):
-        trusted = ("--allow-code",) if is_code(model) or is_code(dataset) else ()
-        lines = [f"{file}: {model} on {dataset}."]
-        if not is_code(dataset):  # only loading it would tell its shapes
-            lines.append(f"  {command_line('show', str(file), *trusted)}")
-        data = () if is_code(dataset) else ("--data", "synthetic")
-        echo_lines([*lines, f"  {command_line('run', str(file), *data, *trusted)}"])
+    echo_sections(sections)
 
 
 @click.command("validate", short_help="Check recipes without running them.")
@@ -152,19 +92,3 @@ def _find_problems(name: str, overrides: dict[str, Any], *, allows_code: bool) -
     except TfbenchError as error:
         return [f"{where}{line}" for line in shorten_lines(str(error)).splitlines()]
     return []
-
-
-@click.command("schema", short_help="Print the JSON schema of recipes, for editors.")
-def schema_command() -> None:
-    """Print the JSON schema of recipe files, by which an editor checks, completes and explains them.
-
-    Name it in the first line of a recipe, as `#:schema recipe.schema.json`: taplo and Even Better TOML, for VS Code,
-    read that line, and look for the file beside the recipe. Unknown keys are rejected, and each model and data set has
-    keys of its own. `tfbench validate` finds what contradicts another key.
-
-    \b
-    tfbench schema > recipe.schema.json
-    """
-    from tfbench.recipe.json_schema import recipe_schema
-
-    click.echo(json.dumps(recipe_schema(), indent=2, ensure_ascii=False))

@@ -18,7 +18,7 @@ from tfbench.cli._options import (
     stack,
 )
 from tfbench.cli._output import echo_json, echo_lines, exit_code
-from tfbench.errors import ExitCode
+from tfbench.errors import ExitCode, TfbenchError
 
 if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
@@ -38,12 +38,12 @@ _worker_options = stack(
 @click.option("--resume", metavar="RUN", help="Resume a run from its latest checkpoint.")
 @setup_option
 @_worker_options
-@click.option("--epochs", metavar="N", type=float, help="Passes over the training data.")
-@click.option("--steps", metavar="N", type=float, help="Stop after the warm-up and N more steps.")
+@click.option("--epochs", metavar="N", type=int, help="Passes over the training data.")
+@click.option("--steps", metavar="N", type=int, help="Stop after the warm-up and N more steps.")
 @click.option("--seconds", metavar="S", type=float, help="Stop after the warm-up and S more seconds.")
-@click.option("--seed", metavar="N", type=float, help="Of weights, data order and synthetic data.")
-@click.option("--checkpoint-every", metavar="N", type=float, help="Keep a checkpoint to resume from every N epochs.")
-@click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
+@click.option("--seed", metavar="N", type=int, help="Of weights, data order and synthetic data.")
+@click.option("--checkpoint-every", "checkpoint_every_epochs", metavar="N", type=int, help="Keep one every N epochs.")
+@click.option("--save-model", "saves_model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
 @click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
 @click.option("--repeats", type=count(1, 10_000), help="Make N runs, and show a 95 % interval over them.")
 @click.option("--until-precise", type=read_share, help="Repeat until the speed is known to within SHARE.")
@@ -92,8 +92,6 @@ def run_command(
     from tfbench.api import find_earlier_place
     from tfbench.runs.fast import find_fastest
 
-    if recipe is None and not resume:
-        raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")
     if resume:
         require_absent("--resume goes on with one run as it was", "recipe", "repeats", "until_precise", "fast")
     plan = _read_repeats(repeats, until_precise, varies_seed=vary_seed)
@@ -147,8 +145,6 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
 
 def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "Run":
     """Makes a short run of --fast, shown on stderr; says why one that tries something else cannot be made."""
-    from tfbench.errors import TfbenchError
-
     try:
         return runs.make_brief(request, label, is_aside=True)
     except TfbenchError as error:

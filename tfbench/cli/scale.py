@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from tfbench.cli._measuring import Measuring, measures
-from tfbench.cli._options import GroupedCommand, global_batch_size_option, plan_options, require_absent
+from tfbench.cli._options import GroupedCommand, global_batch_size_option, plan_options
 from tfbench.cli._sweeping import make_sweep
 from tfbench.errors import ExitCode
 
@@ -14,10 +14,9 @@ from tfbench.errors import ExitCode
 @click.argument("recipe")
 @click.option("--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 2,4; always 1, too.")
 @click.option("--modes", metavar="MODE,...", default="data", help="How devices share the work.")
-@click.option("--strong/--weak", "is_strong", default=True, help="Keep the global batch, or the batch per device.")
+@click.option("--strong/--weak", "is_strong", default=True, help="Divide the batch, or give each device a whole one.")
 @click.option("--devices", type=click.Choice(["gpu", "cpu"]), help="cpu: they share cores. [default: gpu, if any]")
 @global_batch_size_option
-@click.option("--per-replica-batch-size", metavar="N", type=int, help="With --weak. [default: the recipe's batch]")
 @plan_options(seconds=5)
 @measures
 def scale_command(
@@ -26,8 +25,7 @@ def scale_command(
     modes: str,
     is_strong: bool,
     devices: str | None,
-    global_batch_size: float | None,
-    per_replica_batch_size: int | None,
+    global_batch_size: int | None,
     seconds: float,
     dry_run: bool,
     measuring: Measuring,
@@ -45,7 +43,7 @@ def scale_command(
     tfbench scale mnist_mlp --data synthetic --replicas 1,2
     tfbench scale cifar10_resnet152 --replicas 1,2,4 --devices gpu
     tfbench scale cifar10_resnet152 --replicas 1,2,4 \\
-        --weak --per-replica-batch-size 64
+        --weak --batch-size 64
     tfbench scale imagenet_alexnet --replicas 1,2,4 \\
         --modes data,model,hybrid --backend jax
     """
@@ -54,14 +52,8 @@ def scale_command(
     from tfbench.sweeps.plan import choose_kind, plan_scaling
     from tfbench.sweeps.sweep import new_sweep
 
-    if is_strong:
-        why = "the batch per device is kept by --weak; the global one is --global-batch-size"
-        require_absent(why, "per_replica_batch_size")
-    else:
-        require_absent("--weak keeps --per-replica-batch-size", "global_batch_size")
-    batch = per_replica_batch_size if global_batch_size is None else global_batch_size
     counts, chosen = parse_replicas(replicas), parse_modes(modes)
-    request = measuring.make_request(recipe, {"global_batch_size": batch}, steady_seconds=seconds)
+    request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
     training = request.recipe.training
     plan = plan_scaling(
         request,

@@ -10,6 +10,8 @@ from tfbench import errors
 from tfbench.cli._options import allow_code_option, format_option, set_option
 from tfbench.cli._output import echo_json, echo_sections, tell_waiting, terminal_width
 from tfbench.errors import RecipeError
+from tfbench.recipe import registry
+from tfbench.wording import clean
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
@@ -22,7 +24,7 @@ _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and 
 @click.argument("recipe")
 @set_option
 @allow_code_option
-@click.option("--toml", "as_toml", is_flag=True, help="Print the recipe with every default.")
+@click.option("--toml", "as_toml", is_flag=True, help="Print the recipe, with every key and its meaning.")
 @format_option
 def show_command(
     recipe: str, overrides: "dict[str, Any]", allows_code: bool, as_toml: bool, output_format: str
@@ -32,53 +34,43 @@ def show_command(
     RECIPE is a shipped recipe's name or a file. No data is loaded and nothing is trained. FLOPs are those of the
     forward pass, for one sample: two for each multiply-accumulate of convolutions, dense, locally connected and
     recurrent layers. "training" adds the gradients: none for the first layer's input, none for frozen weights.
-    "weights" leaves out biases and batch normalisation. With --toml, the text is itself a recipe.
+    "weights" leaves out biases and batch normalisation. With --toml, the text is itself a recipe: begin your own so.
 
     \b
     tfbench show mnist_cnn
     tfbench show mnist_mlp --set 'model.hidden_units=[4000,4000]' --format json
-    tfbench show mnist_mlp --set training.epochs=3 --toml > mine.toml
+    tfbench show mnist_mlp --toml > mine.toml
+    tfbench show mnist_mlp --set model.name=lenet5 --toml > mine.toml
+    tfbench show nets.py:build_model --toml > mine.toml
     """
     if as_toml and output_format == "json":
         raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
     from tfbench.recipe.files import find_recipe, load_recipe
-    from tfbench.recipe.registry import is_code
+    from tfbench.recipe.tables import list_meanings, to_tables
+    from tfbench.recipe.toml_text import format_toml
+    from tfbench.report.document import to_plain
+    from tfbench.report.run.layer_table import model_sections
 
     resolved = load_recipe(find_recipe(recipe), overrides)
     if as_toml:
-        from tfbench.recipe.tables import to_tables
-        from tfbench.recipe.toml_text import format_toml
-        from tfbench.wording import clean
-
         # As bytes: it is to read back as the same recipe, addresses with all that is in them.
-        click.echo(clean(format_toml(to_tables(resolved))).encode(), nl=False)
-    else:
-        _show_layers(resolved, _ask_for_table(resolved, allows_code=allows_code or is_code(recipe)), output_format)
-
-
-def _show_layers(recipe: "Recipe", table: "ModelTable", output_format: str) -> None:
-    from tfbench.recipe import registry
-
-    if output_format == "json":
-        from tfbench.recipe.tables import to_tables
-        from tfbench.report.document import to_plain
-
-        echo_json(to_plain(table) | {"name": recipe.name, "recipe": to_tables(recipe)})
+        click.echo(clean(format_toml(to_tables(resolved), list_meanings(resolved))).encode(), nl=False)
         return
-    from tfbench.report.run.layer_table import model_sections
-
-    data = registry.load("datasets", recipe.dataset.name)
-    spec = data.describe(data.Config(**recipe.dataset.options))
-    echo_sections(model_sections(recipe, spec, table), terminal_width())
+    table = _ask_for_table(resolved, allows_code=allows_code or registry.is_code(recipe))
+    if output_format == "json":
+        echo_json(to_plain(table) | {"name": resolved.name, "recipe": to_tables(resolved)})
+        return
+    data = registry.load("datasets", resolved.dataset.name)
+    spec = data.describe(data.Config(**resolved.dataset.options))
+    echo_sections(model_sections(resolved, spec, table), terminal_width())
 
 
 def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     """Asks a process of its own, which builds the network without touching a GPU."""
     from tfbench.machine import children
-    from tfbench.recipe.registry import is_code
     from tfbench.recipe.tables import require_code_allowed, to_tables
 
-    if is_code(recipe.dataset.name):
+    if registry.is_code(recipe.dataset.name):
         raise RecipeError(
             f"dataset.name: only loading the data of {recipe.dataset.name} would tell its shapes, and `tfbench show` "
             "loads none. `tfbench show --toml` prints the recipe."

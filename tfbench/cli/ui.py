@@ -7,6 +7,7 @@ import click
 from tfbench.cli._options import asked_uri_option, require_absent, store_option
 from tfbench.cli._output import echo_lines, tell_waiting
 from tfbench.cli._store import tracker_maker
+from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
@@ -56,7 +57,6 @@ def ui_command(
 
 def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, str, str | None]":
     """Returns the view of a sweep, its experiment, and the server that has them; None: the store's own database."""
-    from tfbench.errors import TrackingError
     from tfbench.report.run.sections import bring_it_there
     from tfbench.store.sweep_log import find_sweep, read_sweep
     from tfbench.sweeps.show_in_mlflow import find_shown_sweep
@@ -83,7 +83,6 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
 
 
 def _serve(store: "Store", host: str, port: int | None, view: "View", experiment_id: str) -> None:
-    from tfbench.errors import TrackingError
     from tfbench.tracking import server
 
     try:
@@ -101,7 +100,6 @@ def _serve(store: "Store", host: str, port: int | None, view: "View", experiment
 def _find_experiment(store: "Store", name: str) -> str:
     import sqlite3
 
-    from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
     from tfbench.tracking import database
 
     if not store.database.is_file():

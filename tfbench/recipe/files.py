@@ -4,7 +4,6 @@ A network that is named alone, "net.keras" or "nets.py:build_model", stands for 
 """
 
 import ast
-import filecmp
 import os.path
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,10 +16,9 @@ from tfbench.recipe.tables import from_tables, origin_of, set_value
 from tfbench.recipe.toml_text import read_toml
 from tfbench.wording import shorten
 
-_LOADERS = ("load_data", "load_splits")
 # What a recipe says of its network alone.
 _OF_THE_NETWORK = (
-    *("reference", "recipe.notes", "recipe.not_meant_for"),
+    *("reference", "recipe.notes", "recipe.not_meant_for", "expect.val_accuracy_at_epoch", "expect.val_loss_at_epoch"),
     *("training.head", "training.validation_head"),  # a softmax that its author applied twice
 )
 
@@ -33,26 +31,8 @@ def shipped_folder() -> Path:
 
 
 def list_recipes() -> dict[str, Path]:
-    """Returns recipe names and their files: the shipped ones, and those in `recipes/` of the current folder.
-
-    A local recipe is listed by its path, since that is how it is named on the command line; one that is a copy of a
-    shipped recipe is not listed again.
-    """
-    shipped = {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
-    local = {
-        str(path): path
-        for path in sorted(Path("recipes").glob("*.toml"))
-        if path.is_file()  # a pipe would be waited for
-        if path.stem not in shipped or not _are_same(path, shipped[path.stem])
-    }
-    return shipped | local
-
-
-def _are_same(path: Path, other: Path) -> bool:
-    try:
-        return filecmp.cmp(path, other, shallow=False)
-    except OSError:
-        return False
+    """Returns the names of the shipped recipes, and their files."""
+    return {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
 
 
 def find_recipe(name: str) -> Path:
@@ -62,24 +42,19 @@ def find_recipe(name: str) -> Path:
         UnknownNameError: There is no such file and no shipped recipe of this name.
     """
     path = Path(name)
-    try:
-        if path.is_file():
-            return path
-    except OSError as error:
-        raise UnknownNameError(f"{name}: cannot be read: {error.strerror}.") from error
+    if path.is_file():
+        return path
     if registry.is_code(name) and _is_network(name):
         return path
+    if name in (shipped := list_recipes()):
+        return shipped[name]
     is_path = path.suffix or len(path.parts) > 1
-    shipped = shipped_folder() / f"{name}.toml"
-    if shipped.is_file() and not is_path:
-        return shipped
     problem = (
         f"{name}: {'is not a file' if path.exists() else 'no such file'}." if is_path else f"unknown recipe '{name}'."
     )
-    typed = {file.stem: key for key, file in list_recipes().items()}
     raise UnknownNameError(
-        f"{problem}{did_you_mean(path.stem, typed, typed=typed)} `tfbench list` shows the recipes; a "
-        "recipe of your own is named by its path, for example recipes/mine.toml."
+        f"{problem}{did_you_mean(path.stem, shipped)} `tfbench list` shows the recipes; "
+        "`tfbench show RECIPE --toml > mine.toml` begins one of your own, which is named by its path."
     )
 
 
@@ -131,25 +106,25 @@ def _network_tables(name: str) -> dict[str, Any]:
     network's inputs.
     """
     is_code = registry.is_code(name)
-    loader = _find_loader(Path(name.rpartition(":")[0])) if is_code else ""
+    module = name.rpartition(":")[0]
+    has_data = is_code and _has_load_data(Path(module))
     return {
         "recipe": {"title": os.path.basename(name), "source": "a network named on the command line"},  # noqa: PTH119
         "model": {"name": name} if is_code else {"file": name},
-        "dataset": {"name": f"{name.rpartition(':')[0]}:{loader}" if loader else "network"},
+        "dataset": {"name": f"{module}:load_data" if has_data else "network"},
         "training": {"global_batch_size": 32, "epochs": 5},
     }
 
 
-def _find_loader(file: Path) -> str:
-    """Returns the name of the function in a file that loads data; it is read, not imported."""
+def _has_load_data(file: Path) -> bool:
+    """Says whether a function in a file loads data; it is read, not imported."""
     if file.suffix != ".py":
         file = Path(*str(file).split(".")).with_suffix(".py")
     try:
         body = ast.parse(file.read_bytes()).body
     except (OSError, SyntaxError, ValueError):  # whoever builds the network says what is wrong
-        return ""
-    names = {node.name for node in body if isinstance(node, ast.FunctionDef)}
-    return next((name for name in _LOADERS if name in names), "")
+        return False
+    return any(isinstance(node, ast.FunctionDef) and node.name == "load_data" for node in body)
 
 
 def _place_files(tables: Mapping[str, Any], folder: Path) -> None:
@@ -166,7 +141,8 @@ def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any], 
     """Takes away what a recipe says of the model or data set in whose place another is named.
 
     Its options; and of a model what is of that network alone: title, source and notes, a softmax that its author
-    applied twice, what was published of it, on which devices it takes days, and which of its sizes a sweep varies.
+    applied twice, what was published and is expected of it, on which devices it takes days, and which of its sizes a
+    sweep varies.
 
     Args:
         tables: Of the recipe.

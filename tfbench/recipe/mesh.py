@@ -28,11 +28,6 @@ class Mesh:
         """Devices of the whole mesh."""
         return self.data * self.model
 
-    @property
-    def split_axis(self) -> MeshAxis:
-        """Along which axis weights are cut."""
-        return "model" if self.model > 1 else "data"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VariableShape:
@@ -51,7 +46,7 @@ def lay_out(variables: Sequence[VariableShape], mesh: Mesh) -> dict[str, tuple[M
     Raises:
         RecipeError: None of them does.
     """
-    split = mesh.split_axis
+    split: MeshAxis = "model" if mesh.model > 1 else "data"
     layout: dict[str, tuple[MeshAxis | None, ...]] = {
         variable.name: (*[None] * (len(variable.shape) - 1), split)
         for variable in variables

@@ -8,7 +8,6 @@ import ast
 import functools
 import importlib
 import keyword
-import pkgutil
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
@@ -56,9 +55,8 @@ def is_code_name(name: str) -> bool:
 
 @functools.cache  # for each of thousands of recipes, looking into the folder would take longer than all else
 def _find_files(kind: Kind) -> dict[str, Path]:
-    folder = Path(__file__).parents[1] / kind
-    modules = pkgutil.iter_modules([str(folder)])
-    return {name: folder / f"{name}.py" for name in sorted(module.name for module in modules if not module.ispkg)}
+    files = (Path(__file__).parents[1] / kind).glob("*.py")
+    return {path.stem: path for path in sorted(files) if path.stem != "__init__"}
 
 
 def _first_line(path: Path) -> str:

@@ -11,7 +11,7 @@ from tfbench.recipe import registry
 from tfbench.recipe.conflicts import find_conflicts
 from tfbench.recipe.sections import Recipe, RecipeFile
 from tfbench.recipe.toml_text import parse_value
-from tfbench.schema import find_problems, to_plain
+from tfbench.schema import find_problems, meanings_of, to_plain
 from tfbench.wording import shorten
 
 _MAX_DEPTH = 32  # of arrays and tables within each other
@@ -71,6 +71,17 @@ def to_tables(recipe: Recipe) -> dict[str, Any]:
     for kind in ("model", "dataset"):
         tables[kind] |= tables[kind].pop("options")
     return tables
+
+
+def list_meanings(recipe: Recipe) -> dict[str, str]:
+    """Returns what the keys of a recipe mean, by their dotted names."""
+    classes = [("", RecipeFile), ("training.optimizer.", type(recipe.training.optimizer))]
+    classes += [(f"{field.name}.", type(getattr(recipe, field.name))) for field in dataclasses.fields(recipe)]
+    if not registry.is_code(recipe.model.name):
+        classes.append(("model.", registry.load("models", recipe.model.name).Config))
+    if not registry.is_code(recipe.dataset.name):
+        classes.append(("dataset.", registry.load("datasets", recipe.dataset.name).Config))
+    return {f"{path}{key}": text for path, cls in classes for key, text in meanings_of(cls).items()}
 
 
 def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 from tfbench.errors import RecipeError
 from tfbench.wording import shorten
+
+_WIDTH = 100  # of a comment
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -45,30 +48,32 @@ def parse_value(text: str) -> Any:
     return tables["value"]
 
 
-def format_toml(tables: Mapping[str, Any]) -> str:
+def format_toml(tables: Mapping[str, Any], meanings: Mapping[str, str] | None = None) -> str:
     """Returns TOML that reads back as `tables`.
 
     TOML knows no null: a key without a value is written as a comment, so that a reader still learns of it.
 
     Args:
         tables: Tables, and arrays of tables, of plain values.
+        meanings: By dotted key, what is written above it as a comment.
     """
-    return "\n\n".join(_blocks(tables, "")) + "\n"
+    return "\n\n".join(_blocks(tables, "", meanings or {})) + "\n"
 
 
-def _blocks(table: Mapping[str, Any], path: str, heading: str = "") -> Iterator[str]:
+def _blocks(table: Mapping[str, Any], path: str, meanings: Mapping[str, str], heading: str = "") -> Iterator[str]:
     """Yields a table, then the tables in it; TOML wants a table's own values first."""
     lines = [heading] if heading else []
     inner: list[str] = []
     for key, value in table.items():
         name = f"{path}.{_key(key)}" if path else _key(key)
+        comment = textwrap.wrap(meanings.get(name, ""), _WIDTH, initial_indent="# ", subsequent_indent="# ")
         if isinstance(value, Mapping):
-            inner += _blocks(value, name, f"[{name}]")
+            inner += _blocks(value, name, meanings, "\n".join([*comment, f"[{name}]"]))
         elif isinstance(value, list) and value and all(isinstance(element, Mapping) for element in value):
             for element in value:
-                inner += _blocks(element, name, f"[[{name}]]")
+                inner += _blocks(element, name, meanings, f"[[{name}]]")
         else:
-            lines.append(f"# {_key(key)}: not set" if value is None else f"{_key(key)} = {format_inline(value)}")
+            lines += [*comment, f"# {_key(key)}: not set" if value is None else f"{_key(key)} = {format_inline(value)}"]
     yield from ["\n".join(lines), *inner] if lines else inner
 
 

@@ -48,7 +48,7 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(
 @pytest.mark.parametrize(
     ("options", "batches"),
     [
-        ("--weak --per-replica-batch-size 32", [32, 64, 96]),
+        ("--weak --global-batch-size 32", [32, 64, 96]),
         ("--weak", [100, 200, 300]),  # the recipe's batch
         ("--global-batch-size 60", [60, 60, 60]),
     ],

@@ -79,7 +79,7 @@ def test_a_recipe_is_rejected_in_words_or_reads_back_as_the_same(tmp_path: Path,
         except RecipeError as error:
             check_message(error)
             return
-        written = format_toml(recipe_tables.to_tables(recipe))
+        written = format_toml(recipe_tables.to_tables(recipe), recipe_tables.list_meanings(recipe))
         assert recipe_tables.from_tables(parse_toml(written), name="mine", source="text") == recipe
         request = new_request(recipe, name=None, data_dir=None, allows_code=True)
         record = json.dumps(request_fields(request), allow_nan=False)

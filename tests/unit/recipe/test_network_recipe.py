@@ -12,7 +12,7 @@ TRACE = "import pathlib\npathlib.Path('imported').touch()\n"
 
 @pytest.mark.parametrize(
     ("code", "dataset"),
-    [("", "network"), ("def load_data(): ...", "{file}:load_data"), ("def load_splits(x): ...", "{file}:load_splits")],
+    [("", "network"), ("def load_data(): ...", "{file}:load_data")],
 )
 def test_a_file_of_code_trains_on_the_data_of_its_own(in_tmp_path: Path, code: str, dataset: str) -> None:
     file = in_tmp_path / "nets.py"

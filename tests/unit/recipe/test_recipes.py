@@ -4,6 +4,7 @@ import functools
 import math
 import operator
 import re
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,13 @@ def test_loads_and_its_figures_have_known_names_and_whole_curves(name: str) -> N
         for metric, values in reference.curve.items():
             assert len(values) == reference.figures["epochs"]
             assert values[-1] == pytest.approx(reference.figures[metric], abs=5e-5)
+
+
+def test_the_recipe_in_the_docs_loads(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "recipes.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```toml\n(\[recipe\].*?)```", page, re.DOTALL)
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    assert files.load_recipe(tmp_path / "mine.toml").recipe.title == "My network"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from tfbench.errors import UnknownNameError
 from tfbench.recipe import registry
 
 
@@ -15,16 +14,3 @@ def test_every_name_has_a_summary_line_and_a_config(kind: registry.Kind) -> None
     for name, line in names.items():
         assert line.endswith("."), f"{kind}/{name}.py: the docstring's first line is what `tfbench list` prints"
         assert dataclasses.is_dataclass(registry.load(kind, name).Config)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("../errors", "unknown model '../errors'."),
-        ("layer", "unknown model 'layer'. Did you mean 'layers'?"),
-    ],
-)
-def test_a_file_that_is_no_model_is_no_name(name: str, message: str) -> None:
-    with pytest.raises(UnknownNameError) as caught:
-        registry.load("models", name)
-    assert str(caught.value).startswith(message)

@@ -56,5 +56,5 @@ def test_a_value_is_one_value() -> None:
 @pytest.mark.parametrize("name", [path.stem for path in files.shipped_folder().glob("*.toml")])
 def test_a_recipe_reads_back(name: str) -> None:
     recipe = files.load_recipe(files.find_recipe(name))
-    text = format_toml(recipe_tables.to_tables(recipe))
+    text = format_toml(recipe_tables.to_tables(recipe), recipe_tables.list_meanings(recipe))
     assert recipe_tables.from_tables(tomllib.loads(text), name=name, source="text") == recipe

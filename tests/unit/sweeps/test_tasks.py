@@ -61,7 +61,7 @@ def test_setups_that_name_a_machine_are_a_task_of_their_own_and_none_of_this_mac
     ("old", "new", "message"),
     [
         ('"format_version":1', '"format_version":2', "is no plan .*format_version: must be"),
-        ('"sweep_id":"abc"', '"sweep_id":"../x"', "plan.sweep_id: must be letters and digits"),
+        ('"sweep_id":"abc"', '"sweep_id":"../x"', "plan.sweep_id: must match pattern"),
         ("", "nothing", "is no plan that this version"),
     ],
 )
