@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from journals import build_sized_result, write_journal
-from tfbench.records.whole_files import is_stream, replacing, write_output, write_whole
+from tfbench.records.whole_files import replacing, write_output, write_whole
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -69,13 +69,6 @@ def test_a_pipe_or_device_is_written_to_and_stays_what_it_is(fifo: Path) -> None
     assert fifo.is_fifo()
     write_output(Path("/dev/null"), "text")
     assert Path("/dev/null").is_char_device()
-
-
-def test_stdout_is_written_to_whatever_it_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for name in ("/dev/stdout", "/dev/fd/1"):
-        assert is_stream(Path(name))
-        write_output(Path(name), f"to {name}\n")
-    assert capfd.readouterr().out == "to /dev/stdout\nto /dev/fd/1\n"
 
 
 @pytest.mark.parametrize("name", ["pipe.jsonl", "RUN.brief.json", "RUN.tracked.json", "RUN.lock"])
