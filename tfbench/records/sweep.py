@@ -217,10 +217,9 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) ->
 
 
 def name_configuration(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) -> str:
-    """Returns what messages call one configuration, or with an empty setting all of a setup."""
+    """Returns what messages call one configuration."""
     values = shorten(describe_setting(setting)) or "no value varied"
-    of_setting = f" with {values}" if setting or not plan.variations else ""
-    return f"{plan.recipe_name}{of_setting}, {shorten(setup.label)}"
+    return f"{plan.recipe_name} with {values}, {shorten(setup.label)}"
 
 
 def describe_setting(setting: Mapping[str, Any]) -> str:
@@ -237,17 +236,9 @@ def format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def estimate_seconds(plan: SweepPlan, num_runs: int, *, run_seconds: float | None = None) -> float:
-    """Returns about how long so many runs will take.
-
-    Args:
-        plan: Of the sweep.
-        num_runs: How many.
-        run_seconds: What runs of the sweep were seen to take; None: none was made.
-    """
-    measured = plan.tables.get("measurement", {}).get("seconds") or 0.0
-    seconds = run_seconds if run_seconds is not None else _START_SECONDS + measured
-    return num_runs * seconds
+def estimate_seconds(plan: SweepPlan) -> float:
+    """Returns about how long a run will take, of which none was seen yet."""
+    return _START_SECONDS + (plan.tables.get("measurement", {}).get("seconds") or 0.0)
 
 
 def _level(place: int, size: int) -> int:

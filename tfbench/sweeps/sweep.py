@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -192,7 +192,8 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 observer.extend(log.plan)
                 planned_runs = list_planned_runs(log.plan)
                 left = find_left()
-            seconds = estimate_seconds(plan, 1, run_seconds=_typical_seconds(known.values()))
+            made = [result.seconds for result in known.values() if result.outcome == "FINISHED" and result.seconds]
+            seconds = statistics.median(made) if made else estimate_seconds(plan)
             is_late = plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds
             if not left or is_late:
                 return None
@@ -261,9 +262,3 @@ def _find_failure(
             if result.outcome not in ("FINISHED", "SKIPPED"):
                 return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
     return ""
-
-
-def _typical_seconds(results: Iterable[PlannedRunResult]) -> float | None:
-    """Returns what a run took, once one was made here."""
-    seconds = [result.seconds for result in results if result.outcome == "FINISHED" and result.seconds]
-    return statistics.median(seconds) if seconds else None

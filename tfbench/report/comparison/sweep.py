@@ -53,7 +53,7 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
         ("batch", _describe_batch(plan)),
         *(("setup", setup.label) for setup in plan.setups),
         ("runs", f"{' x '.join(factors)} = {count(total, 'run')}{left}"),
-        ("time", f"about {format_guess(estimate_seconds(plan, num_left))}"),
+        ("time", f"about {format_guess(num_left * estimate_seconds(plan))}"),
         ("limits", "; ".join(_list_limits(plan))),
     ]
     is_alone = len(plan.setups) == 1 and num_left == total
