@@ -198,7 +198,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
             if not left or is_late:
                 return None
             planned = left[0]
-            if earlier := _find_failure(planned, list_planned_runs(log.plan), known):
+            if earlier := _find_failure(planned, log.plan, known):
                 end(PlannedRunResult(number=planned.number, outcome="SKIPPED", reason=earlier))
                 continue
             observer.begin(planned, len(planned_runs) - len(left), seconds * len(left))
@@ -252,13 +252,10 @@ def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
     return dataclasses.replace(request, name=name, data_dir=plan.data_dir, tags=tags, argv=plan.argv)
 
 
-def _find_failure(
-    planned: PlannedRun, planned_runs: Sequence[PlannedRun], known: Mapping[int, PlannedRunResult]
-) -> str:
+def _find_failure(planned: PlannedRun, plan: SweepPlan, known: Mapping[int, PlannedRunResult]) -> str:
     """Returns why the configuration of a run failed in an earlier round; "" if it did not."""
-    for other in planned_runs:
-        if other.configuration == planned.configuration and other.number in known:
-            result = known[other.number]
-            if result.outcome not in ("FINISHED", "SKIPPED"):
-                return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
+    for other in list_planned_runs(plan):
+        result = known.get(other.number)
+        if result and other.configuration == planned.configuration and result.outcome not in ("FINISHED", "SKIPPED"):
+            return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
     return ""
