@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.equality import flatten
-from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.backend_support import title_of
 from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
 from tfbench.records.sweep import ROUND_TAG, SETUP_TAG, SWEEP_TAG, label_setup
 from tfbench.report.figures import SETUP_COLORS
 from tfbench.report.formats import format_speed
-from tfbench.report.profile.sentences import describe_bottleneck
+from tfbench.report.run.sections import status_line
 from tfbench.tracking.mlflow_view import AXES, RESULT_TAG
 from tfbench.wording import cut, markdown_text
 
@@ -37,8 +35,7 @@ _PARAMS = (
     "training.precision",
     "training.compiler",
 )
-_OF_PLACEMENT = ("strategy", "devices", "num_workers", "mesh")
-_NO_PARAMS = ("training.global_batch_size", *(f"distribution.{name}" for name in _OF_PLACEMENT), "reference", "sweep.")
+_NO_PARAMS = ("training.global_batch_size", "distribution.strategy", "distribution.devices", "reference", "sweep.")
 _STRATEGIES = ("default", "one_device", "mirrored")
 _OTHER_COLORS = {"jax": 7, "torch": 8}
 
@@ -58,7 +55,6 @@ def params(result: RunResult) -> dict[str, str]:
             "global_batch_size": placement.global_batch_size,
             "strategy": placement.strategy,
             "num_workers": placement.num_workers if placement.num_workers > 1 else None,
-            "mesh": ",".join(f"{name}={size}" for name, size in placement.mesh.items()),
         }
     values |= {key: flat[key] for key in keys if not key.startswith(_NO_PARAMS)}
     if result.model and result.model.own_optimizer:  # the recipe's is not used
@@ -169,26 +165,14 @@ def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
 def describe(result: RunResult, summary: Summary) -> str:
     """Returns a run in a few lines of Markdown; MLflow shows its figures beside them."""
     lines = [f"**{markdown_text(result.request.recipe.recipe.title)}**", ""]
-    lines += _describe_profile(result)
-    if result.is_synthetic and not result.request.profile:  # first: MLflow folds the rest away
+    if profile := result.request.profile:  # first: MLflow folds the rest away
+        lines += [f"Profile ({profile.kind}), no training.", ""]
+    elif result.is_synthetic:
         lines += ["Synthetic data: the accuracy says nothing of the real task.", ""]
-    reason = f": {markdown_text(result.exit.reason)}" if result.exit and result.exit.reason else ""
-    lines.append(f"- {result.status}{reason}")
+    lines.append(f"- {markdown_text(status_line(result))}")
     if summary.warnings:
         lines += ["", "Warnings:", "", *(f"- {markdown_text(warning)}" for warning in summary.warnings)]
     return "\n".join(lines)
-
-
-def _describe_profile(result: RunResult) -> list[str]:
-    """Says what a profile is of; the bottleneck of a step, first, since MLflow folds the rest away."""
-    request = result.request.profile
-    if request is None:
-        return []
-    if request.kind == "trace":
-        framework = title_of(result.request.recipe.training.backend)
-        return [f"{framework}'s trace of a few steps, no training: folder trace of the artifacts.", ""]
-    step = summarize_profile(result)
-    return [f"Profile of a step, no training. {describe_bottleneck(step) if step else ''}".rstrip(), ""]
 
 
 def _text(value: object) -> str:
