@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
-from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_setups
+from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_modes
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, describe_setting, format_value
 from tfbench.report.comparison.plots import lay_out
 from tfbench.report.run.sections import bring_it_there
@@ -69,9 +69,9 @@ def find_curves(plan: SweepPlan, comparison: Comparison) -> tuple[Curve, ...]:
 def _all_curves(plan: SweepPlan, comparison: Comparison) -> Iterator[Curve]:
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     baseline = comparison.baseline if any(map(_is_conclusive, entries)) else None
-    if setups := find_scaling_setups(plan):
-        for place, mode in enumerate(setups.modes):
-            name, over = ("all setups", "replicas") if setups.modes == ("data",) else (mode, "devices")
+    if modes := find_scaling_modes(plan):
+        for place, mode in enumerate(modes):
+            name, over = ("all setups", "replicas") if modes == ("data",) else (mode, "devices")
             yield _curve(name, place, over, _scaling_points(plan, comparison, mode), baseline, {"setup": name})
         return
     layout = lay_out(comparison)

@@ -60,8 +60,7 @@ def params(result: RunResult) -> dict[str, str]:
     if result.model and result.model.own_optimizer:  # the recipe's is not used
         values = {key: value for key, value in values.items() if not key.startswith("training.optimizer.")}
         values["training.optimizer.name"] = result.model.own_optimizer
-    texts = {name: _text(value) for name, value in values.items() if value is not None}
-    return {name: cut(text, MAX_PARAM_CHARACTERS) for name, text in texts.items() if text}
+    return {name: cut(_text(value), MAX_PARAM_CHARACTERS) for name, value in values.items() if value not in (None, "")}
 
 
 def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
