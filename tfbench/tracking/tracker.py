@@ -71,10 +71,7 @@ class Tracker:
         require_address(tracking_uri)
         self._place = (tracking_uri, experiment, store.root)
         self._recover = describe_recovery(tracking_uri, store)
-        self._tell, self._word = None, ""
-        if is_server(tracking_uri):
-            self._tell = tell
-            self._word = f"waiting for MLflow at {without_secrets(tracking_uri)} (gives up after {find_patience():g} s)"
+        self._tell = tell if is_server(tracking_uri) else None
         self._child: _Child | None = None
         self._silence: tuple[float, SilentServerError] | None = None  # until when the server is not asked, and why
         self._waited = 0.0  # seconds, for the answer that comes next
@@ -108,13 +105,16 @@ class Tracker:
             answer.set_exception(self._silence[1])
             return answer
         try:
-            child = self._child_that_runs()
+            if self._child is None or self._child.process.poll() is not None:
+                self._lose()
+                self._child = _Child(self._place)
+                weakref.finalize(self, self._child.end)
         except OSError as error:
             answer.set_exception(TrackingError(f"MLflow's process cannot be started: {error}. {self._recover}"))
             return answer
-        child.pending.append(answer)
+        self._child.pending.append(answer)
         try:
-            child.connection.send((method, arguments))
+            self._child.connection.send((method, arguments))
         except OSError:
             self._lose()
         return answer
@@ -131,13 +131,6 @@ class Tracker:
             pass
         return answer.result()
 
-    def _child_that_runs(self) -> "_Child":
-        if self._child is None or self._child.process.poll() is not None:
-            self._lose()
-            self._child = _Child(self._place)
-            weakref.finalize(self, self._child.end)
-        return self._child
-
     def _take_in(self, seconds: float) -> None:
         """Takes in what the process says within some seconds."""
         child = self._child
@@ -145,7 +138,11 @@ class Tracker:
             return
         try:
             if not child.connection.poll(seconds):
-                self._wait_longer(seconds)
+                self._waited += seconds
+                if self._tell and self._waited > WORD_SECONDS:
+                    where = without_secrets(self._place[0])
+                    self._tell(f"waiting for MLflow at {where} (gives up after {find_patience():g} s)")
+                    self._tell = None
                 return
             is_good, value = child.connection.recv()
         except (EOFError, OSError):
@@ -158,12 +155,6 @@ class Tracker:
         if isinstance(value, SilentServerError):
             self._silence = time.monotonic() + REST_SECONDS, value
         child.pending.popleft().set_exception(value)
-
-    def _wait_longer(self, seconds: float) -> None:
-        self._waited += seconds
-        if self._tell and self._waited > WORD_SECONDS:
-            self._tell(self._word)
-            self._tell = None
 
     def _lose(self) -> None:
         """Gives the process up, if there is one, and all that it was asked."""
