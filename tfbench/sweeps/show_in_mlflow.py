@@ -1,6 +1,5 @@
 """A sweep in MLflow: the view that shows it by itself, with each setup's figures as curves over what was varied."""
 
-import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +10,9 @@ from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_modes
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, describe_setting, format_value
 from tfbench.report.comparison.plots import lay_out
 from tfbench.report.run.sections import bring_it_there
+from tfbench.runs.run_maker import server_of
 from tfbench.store.store import Store
+from tfbench.store.sweep_log import find_tracking
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.tracking.tracker import Curve, MakeTracker, TrackedSweep, Tracker
 
@@ -38,20 +39,18 @@ def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> Tra
 def find_shown_sweep(
     store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], make_tracker: MakeTracker
 ) -> ShownSweep:
-    """Writes the view of a sweep where most of its runs are tracked, and says where that is.
+    """Writes the view of a sweep where its newest run is tracked, and says where that is.
 
     Raises:
         TrackingError: No run of it is in MLflow, or MLflow cannot be asked.
     """
-    run_ids = {result.run_id for result in results.values() if result.run_id}
-    states = filter(None, map(store.read_state, run_ids))
-    places = collections.Counter((state.tracking_uri, state.experiment) for state in states)
-    if places:
-        ((uri, experiment), _) = places.most_common(1)[0]
-        tracked = show_sweep(plan, compare_sweep(store, plan, results), make_tracker(uri, experiment))
+    if state := find_tracking(store, plan.sweep_id):
+        run_ids = {result.run_id for result in results.values() if result.run_id}
+        tracker = make_tracker(state.tracking_uri, state.experiment)
+        tracked = show_sweep(plan, compare_sweep(store, plan, results), tracker)
         if tracked.run_ids:
-            return ShownSweep(uri, tracked.experiment_id, len(run_ids - tracked.run_ids))
-    bring = bring_it_there(store.root, uri if places and uri != store.tracking_uri else None)
+            return ShownSweep(state.tracking_uri, tracked.experiment_id, len(run_ids - tracked.run_ids))
+    bring = bring_it_there(store.root, server_of(state, store))
     raise TrackingError(
         f"sweep {plan.sweep_id}: none of its runs is in MLflow. `{bring}` brings those that are stored there, `{bring} "
         f"--all` if MLflow's database was made new; `{store.command('sweep', '--resume', plan.sweep_id)}` makes others."

@@ -42,10 +42,6 @@ def require_address(tracking_uri: str) -> None:
             f"tracking URI of {scheme}: must be like {scheme}://USER:PASSWORD@HOST:PORT/PATH, the port a number. In a "
             "password, write special characters as %3A, %2F and the like. MLFLOW_TRACKING_TOKEN is for a token."
         )
-    if f"{_MASK}@" in tracking_uri:
-        raise TrackingError(
-            f"tracking URI {tracking_uri}: {_MASK} stands for a password, which is shown nowhere. Write it."
-        )
 
 
 def is_server(tracking_uri: str) -> bool:

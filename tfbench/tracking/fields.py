@@ -20,7 +20,6 @@ from tfbench.wording import cut, markdown_text
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
 MAX_METRIC_CHARACTERS = 250  # of its name
-MAX_CAUTION_CHARACTERS = 5000
 COLOR_TAG = "mlflow.runColor"
 
 # Of a recipe, beside its network and what the user set; result.json has all of it. The batch size is the placement's.
@@ -115,7 +114,7 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
     if summary:
         speed = summary.metrics.get("samples_per_second")
         values[RESULT_TAG] = f"{format_speed(speed)} samples/s" if speed is not None else None
-        values["tfbench.warnings"] = cut("\n".join(summary.warnings), MAX_CAUTION_CHARACTERS)
+        values["tfbench.warnings"] = "\n".join(summary.warnings)
         values["mlflow.note.content"] = describe(result, summary)
     if result.exit:
         values["tfbench.reason"] = result.exit.reason

@@ -197,10 +197,14 @@ class MlflowTracker:
     def _attach(self, result: RunResult) -> "Run":
         """Finds the MLflow run that stands for a result, or creates it: by its noted id, whatever its experiment is."""
         run_id = result.request.run_id
-        state, run = self._store.read_state(run_id), None
+        client, state, run = self._connected(), self._store.read_state(run_id), None
         if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
-            run = get_run(self._connected(), state.run.run_id, run_id)
-        run = self._runs[run_id] = run or self._find_or_create(result)
+            run = get_run(client, state.run.run_id, run_id)
+        if run is None:
+            experiment_id, at = self._resolve_experiment(), milliseconds(result.request.created)
+            find = functools.partial(search_run, client, experiment_id, run_id)
+            run = find() or create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, fields.run_name(result))
+        self._runs[run_id] = run
         tracked = self._place_of(run)
         if state is None or state.run != tracked:
             new = TrackingState(tracking_uri=self._uri, experiment=self._experiment, run=tracked)
@@ -210,12 +214,6 @@ class MlflowTracker:
     def _place_of(self, run: "Run") -> TrackedRun:
         uri = without_secrets(self._uri)
         return TrackedRun(tracking_uri=uri, experiment_id=run.info.experiment_id, run_id=run.info.run_id)
-
-    def _find_or_create(self, result: RunResult) -> "Run":
-        client, experiment_id, run_id = self._connected(), self._resolve_experiment(), result.request.run_id
-        find = functools.partial(search_run, client, experiment_id, run_id)
-        at, name = milliseconds(result.request.created), fields.run_name(result)
-        return find() or create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, name)
 
     def _resolve_experiment(self) -> str:
         """Returns the experiment's id; makes the experiment and its pre-set view where they are missing."""
