@@ -6,17 +6,17 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.machine.devices import count_gpus, describe_lack, is_installed
 from tfbench.recipe import tables
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
-from tfbench.recipe.devices import require_strategy, require_usable
-from tfbench.recipe.sections import DistributionConfig, Recipe, StrategyName
+from tfbench.recipe.devices import require_usable
+from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import require_code_allowed
 from tfbench.records.run import RunRequest
-from tfbench.records.scaling import MODE_STRATEGIES, Mode, replica_setups
+from tfbench.records.scaling import Mode, replica_setups
 from tfbench.records.sweep import (
     BACKEND_KEY,
     BATCH_KEY,
@@ -283,16 +283,8 @@ def plan_scaling(
         options: As of `new_plan`; with `per_replica_batch_size` scaling is weak.
 
     Raises:
-        DeviceError: The backend has not all modes.
-        RecipeError: The recipe of a setup cannot be, or its batch does not divide among the devices.
+        RecipeError: The backend has not all modes, or the batch does not divide among the devices.
     """
-    training = request.recipe.training
-    for mode in modes:
-        strategy = cast(StrategyName, MODE_STRATEGIES[mode])
-        try:
-            require_strategy(DistributionConfig(strategy=strategy), training)
-        except DeviceError as error:
-            raise DeviceError(f"--modes {mode}: {error}") from error
-    plan = new_plan(request, replica_setups(kind, counts, modes, training.backend), **options)
+    plan = new_plan(request, replica_setups(kind, counts, modes, request.recipe.training.backend), **options)
     check_configurations(plan)
     return plan

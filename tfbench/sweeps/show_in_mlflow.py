@@ -1,6 +1,6 @@
 """A sweep in MLflow: the view that shows it by itself, with each setup's figures as curves over what was varied."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
@@ -76,7 +76,8 @@ def _all_curves(plan: SweepPlan, comparison: Comparison) -> Iterator[Curve]:
     layout = lay_out(comparison)
     over = layout.x_label.partition(" (")[0].removeprefix("global ")  # without its unit
     for panel_place, panel in enumerate(layout.panels):
-        shared = {key: _join(row.setting.get(key) for _, row in panel.points) for key in comparison.keys}
+        values = {key: [format_value(row.setting.get(key)) for _, row in panel.points] for key in comparison.keys}
+        shared = {key: ", ".join(dict.fromkeys(listed)) for key, listed in values.items()}
         for setup_place, setup in enumerate(comparison.setups):
             place, shade = (setup_place, panel_place) if len(comparison.setups) > 1 else (panel_place, 0)
             points = [(x, row.entries[setup]) for x, row in panel.points]
@@ -90,10 +91,6 @@ def _short_name(setting: Mapping[str, Any]) -> str:
     """Returns what tells a network from others: "1000x1000", or "activation=relu" where it is no size."""
     sizes = [value for value in setting.values() if isinstance(value, list | tuple) and value]
     return "x".join(map(format_value, sizes[0])) if len(setting) == len(sizes) == 1 else describe_setting(setting)
-
-
-def _join(values: Iterable[Any]) -> str:
-    return ", ".join(dict.fromkeys(map(format_value, values)))
 
 
 def _scaling_points(plan: SweepPlan, comparison: Comparison, mode: Mode) -> list[Point]:
