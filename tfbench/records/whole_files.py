@@ -8,8 +8,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-_NAME_BYTES = 200  # of a file's name that its temporary folder is called by: systems allow 255
-
 
 @contextlib.contextmanager
 def replacing(path: Path, *, synced: bool = False) -> Iterator[Path]:
@@ -25,7 +23,7 @@ def replacing(path: Path, *, synced: bool = False) -> Iterator[Path]:
     Raises:
         OSError: The folder cannot be written to, or is full.
     """
-    start = os.fsdecode(os.fsencode(path.name)[:_NAME_BYTES])
+    start = path.name[:50]  # of the 255 bytes that systems allow
     with tempfile.TemporaryDirectory(prefix=f"{start}.", suffix=".part", dir=path.parent) as folder:
         part = Path(folder) / path.name
         yield part
@@ -46,16 +44,12 @@ def write_whole(path: Path, data: bytes | str) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    try:
-        with replacing(path) as part:
-            part.touch()
-            with contextlib.suppress(FileNotFoundError):
-                if stat.S_ISREG(mode := path.lstat().st_mode):
-                    part.chmod(mode & 0o777)
-            part.write_bytes(_encode(data))
-    except OSError as error:
-        error.filename, error.filename2 = str(path), None  # whom the temporary name tells nothing
-        raise
+    with replacing(path) as part:
+        part.touch()
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISREG(mode := path.lstat().st_mode):
+                part.chmod(mode & 0o777)
+        part.write_bytes(_encode(data))
 
 
 def is_stream(path: Path) -> bool:
