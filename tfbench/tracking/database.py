@@ -5,7 +5,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from tfbench.errors import TrackingError
@@ -46,8 +45,7 @@ def create(database: Path) -> None:
 def _make(path: Path, artifacts: str) -> None:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    make_store: Any = SqlAlchemyStore  # has no types
-    make_store(f"sqlite:///{path}", artifacts).engine.dispose()
+    SqlAlchemyStore(f"sqlite:///{path}", artifacts).engine.dispose()
 
 
 def relocate(database: Path, artifacts: Path) -> None:

@@ -15,11 +15,9 @@ from tfbench.machine import children
 from tfbench.records.run import TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
-from tfbench.tracking.address import is_server, require_address
-from tfbench.tracking.mlflow_calls import find_patience
+from tfbench.tracking.address import require_address
 from tfbench.wording import without_secrets
 
-WORD_SECONDS = 5.0  # of waiting for a server, after which its user hears what is waited for
 REST_SECONDS = 300.0  # after a server was silent, until it is asked again
 STOP_SECONDS = 20.0  # for the process to leave: on a busy machine it takes seconds
 _POLL_SECONDS = 0.2
@@ -55,26 +53,17 @@ class Tracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where the journals are, and where it is noted which MLflow run stands for which run.
-        tell: Called with what is waited for, once.
 
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
     """
 
-    def __init__(
-        self,
-        tracking_uri: str,
-        experiment: str,
-        store: Store,
-        tell: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, tracking_uri: str, experiment: str, store: Store) -> None:
         require_address(tracking_uri)
         self._place = (tracking_uri, experiment, store.root)
         self._recover = describe_recovery(tracking_uri, store)
-        self._tell = tell if is_server(tracking_uri) else None
         self._child: _Child | None = None
         self._silence: tuple[float, SilentServerError] | None = None  # until when the server is not asked, and why
-        self._waited = 0.0  # seconds, for the answer that comes next
 
     def prepare(self) -> None:
         """Has MLflow imported and connected; a database that is not there yet is not made.
@@ -138,17 +127,11 @@ class Tracker:
             return
         try:
             if not child.connection.poll(seconds):
-                self._waited += seconds
-                if self._tell and self._waited > WORD_SECONDS:
-                    where = without_secrets(self._place[0])
-                    self._tell(f"waiting for MLflow at {where} (gives up after {find_patience():g} s)")
-                    self._tell = None
                 return
             is_good, value = child.connection.recv()
         except (EOFError, OSError):
             self._lose()
             return
-        self._waited = 0.0
         if is_good:
             child.pending.popleft().set_result(value)
             return
