@@ -304,34 +304,36 @@ def test_a_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> Non
 def test_the_name_of_a_run_of_a_sweep_begins_with_what_tells_it_from_others(store: Store) -> None:
     plan = build_plan()
     result = build_planned_result(plan, list_planned_runs(plan)[0], 100.0)
-
-    def name_of(name: str, *overrides: str) -> str:
-        request = dataclasses.replace(result.request, name=name, overrides=overrides)
-        return fields.run_name(dataclasses.replace(result, request=request))
-
-    usual = "test-100-b32-default-cpu:0-r1"
-    assert name_of(usual, "training.global_batch_size") == "b32-r1-default-cpu:0-100-test-synthetic"
-    assert name_of(usual, "model.hidden_units") == "100-b32-r1-default-cpu:0-test-synthetic"
-    assert name_of("test-b32-default-r1") == "b32-r1-default-test-synthetic"
-    assert name_of("my own") == "my own-synthetic"
+    for name, shown in (("test-100-b32-default-cpu:0-r1", "100-b32-default-cpu:0-r1-test"), ("my own", "my own")):
+        named = dataclasses.replace(result, request=dataclasses.replace(result.request, name=name))
+        assert fields.run_name(named) == f"{shown}-synthetic"
     assert fields.params(result)["setup"] == "default cpu:0"
 
 
-def test_a_database_is_made_once_by_those_that_begin_at_once_and_not_by_halves(new_store: Store) -> None:
-    def fail(part: Path) -> None:
+def test_a_database_is_made_once_by_those_that_begin_at_once_and_not_by_halves(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(part: Path, artifacts: str) -> None:
         part.write_text("half")
         raise OSError("killed")
 
-    new_store.root.mkdir()
+    new = tmp_path / "new" / "mlflow.db"
+    new.parent.mkdir()
     for name in ("mlflow.db-wal", "mlflow.db-shm"):  # of a database that was deleted
-        (new_store.root / name).write_bytes(b"x" * 4096)
+        new.with_name(name).write_bytes(b"x" * 4096)
+    monkeypatch.setattr(database, "_make", fail)
     with pytest.raises(OSError, match="killed"):
-        database.create(new_store.database, new_store.artifacts, fail)
-    assert not new_store.database.exists()
+        database.create(new)
+    assert not new.exists()
+    monkeypatch.setattr(database, "_make", lambda part, artifacts: shutil.copyfile(store.database, part))
     with ThreadPoolExecutor(3) as pool:
-        list(pool.map(make_database, [new_store] * 3))
-    database.require_whole(new_store.database)
-    assert not list(new_store.root.glob("*.part"))
-    assert client_of(new_store).get_experiment("0").artifact_location == new_store.artifacts.as_uri()
-    with contextlib.closing(sqlite3.connect(new_store.database)) as connection:  # readers and writers pass each other
+        list(pool.map(database.create, [new] * 3))
+    database.require_whole(new)
+    assert not list(new.parent.glob("*.part"))
+    with contextlib.closing(sqlite3.connect(new)) as connection:  # readers and writers pass each other
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_mlflow_s_own_files_are_beside_its_database(new_store: Store) -> None:
+    new_tracker(new_store).update(build_sized_result(0), None)
+    assert client_of(new_store).get_experiment("0").artifact_location == new_store.artifacts.as_uri()

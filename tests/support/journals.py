@@ -34,16 +34,18 @@ def begin_elsewhere(path: Path) -> None:
 
 def make_database(store: Store) -> None:
     """Gives a store its database at once: MLflow's own way takes seconds, and few tests are about it."""
-    database.create(store.database, store.artifacts, lambda part: part.write_bytes(_migrated_database()))
+    store.root.mkdir(parents=True, exist_ok=True)
+    store.database.write_bytes(_migrated_database())
+    database.relocate(store.database, store.artifacts)
 
 
 @functools.cache
 def _migrated_database() -> bytes:
-    from tfbench.tracking.mlflow_calls import make_database, set_up_mlflow
+    from tfbench.tracking.mlflow_calls import set_up_mlflow
 
     set_up_mlflow()
     with tempfile.TemporaryDirectory() as folder:
-        make_database(Path(folder) / "mlflow.db")
+        database.create(Path(folder) / "mlflow.db")
         return (Path(folder) / "mlflow.db").read_bytes()
 
 

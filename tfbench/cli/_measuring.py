@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from tfbench.cli._options import measuring_options
-from tfbench.cli._output import tell
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class Measuring(NamedTuple):
         from tfbench.runs.run_maker import open_maker
 
         track = not self.no_mlflow
-        return open_maker(self.store, track, self.tracking_uri, self.experiment, before, tell)
+        return open_maker(self.store, track, self.tracking_uri, self.experiment, before)
 
 
 class ShownRuns:

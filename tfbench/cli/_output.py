@@ -132,7 +132,9 @@ def require_free(path: Path) -> None:
     Raises:
         OutputError: There is a file of this name, or a folder.
     """
-    if path.exists() and not is_stream(path):
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder. Name a file.")
+    if path.exists() and not (is_stream(path) or is_stdout(path)):
         raise OutputError(f"{path}: is there already. Name another file, or remove this one first.")
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._output import tell
 from tfbench.errors import RecipeError, TrackingError
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def tracker_maker(store: "Store", named: str | None) -> "MakeTracker":
     """
     from tfbench.runs.run_maker import open_tracker
 
-    return functools.partial(open_tracker, store=store, named=named, tell=tell)
+    return functools.partial(open_tracker, store=store, named=named)
 
 
 def describe_unreadable(unreadable: Mapping[str, str]) -> str:

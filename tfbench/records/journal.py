@@ -1,7 +1,6 @@
 """The journal: one append-only file a run, one JSON object a line. It is the truth; all else can be rebuilt from it."""
 
 import contextlib
-import dataclasses
 import errno
 import os
 import tempfile
@@ -191,12 +190,8 @@ class Replay:
 
 def request_fields(request: RunRequest) -> Record:
     """Returns the fields of a journal's first record, from which `read_request` rebuilds the request."""
-    plain = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name != "recipe"}
-    plain |= {name: to_plain(plain[name]) if plain[name] else None for name in ("resume", "profile", "worker_rank")}
-    return {
-        "format_version": FORMAT_VERSION,
-        "request": plain | {"recipe_name": request.recipe.name, "recipe": tables.to_tables(request.recipe)},
-    }
+    plain = to_plain(request) | {"recipe_name": request.recipe.name, "recipe": tables.to_tables(request.recipe)}
+    return {"format_version": FORMAT_VERSION, "request": plain}
 
 
 def read_request(record: Record) -> RunRequest:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tfbench.recipe.backend_support import BackendName
 from tfbench.records.sweep import BACKEND_KEY, WORKERS_KEY, Setup, SweepPlan
@@ -15,14 +15,6 @@ MODE_STRATEGIES: dict[Mode, str] = {
     "model": "model",
     "hybrid": "hybrid",
 }
-
-
-class ScalingSetups(NamedTuple):
-    """What the setups of a sweep differ in, where that is nothing but devices and modes."""
-
-    kind: str  # of the devices: "gpu" or "cpu"
-    counts: tuple[int, ...]  # of devices, from one on
-    modes: tuple[Mode, ...]
 
 
 def mode_of(strategy: str) -> Mode | None:
@@ -49,25 +41,23 @@ def replica_setups(
     )
 
 
-def find_scaling_setups(plan: SweepPlan) -> ScalingSetups | None:
-    """Returns the numbers of devices and the modes of a plan in which nothing else is varied; None of any other."""
-    first, counts = plan.setups[0], tuple(sorted({setup.num_devices for setup in plan.setups}))
-    if plan.variations or counts[0] != 1 or counts == (1,):
-        return None
+def find_scaling_modes(plan: SweepPlan) -> tuple[Mode, ...]:
+    """Returns the modes of a plan that varies nothing but numbers of devices and modes; none of any other."""
+    first, counts = plan.setups[0], sorted({setup.num_devices for setup in plan.setups})
+    if plan.variations or counts[0] != 1 or counts == [1]:
+        return ()
     kind = first.devices[0].partition(":")[0]
     there = {setup.strategy for setup in plan.setups}
     modes = tuple(mode for mode, strategy in MODE_STRATEGIES.items() if strategy in there)
-    backends = {dict(setup.values).get(BACKEND_KEY, "tensorflow") for setup in plan.setups}
-    expected = replica_setups(kind, counts, modes, backends.pop())
-    is_it = not backends and tuple(map(_without_backend, plan.setups)) == expected
-    return ScalingSetups(kind, counts, modes) if is_it else None
+    backend, *others = {dict(setup.values).get(BACKEND_KEY, "tensorflow") for setup in plan.setups}
+    named = tuple(
+        dataclasses.replace(setup, values=tuple(pair for pair in setup.values if pair[0] != BACKEND_KEY))
+        for setup in plan.setups
+    )
+    return modes if not others and named == replica_setups(kind, counts, modes, backend) else ()
 
 
 def _make_setup(kind: str, count: int, strategy: str) -> Setup:
     if strategy == MODE_STRATEGIES["workers"]:
         return Setup(strategy=strategy, devices=(f"{kind}:0",), values=((WORKERS_KEY, count),))
     return Setup(strategy=strategy, devices=tuple(f"{kind}:{index}" for index in range(count)))
-
-
-def _without_backend(setup: Setup) -> Setup:
-    return dataclasses.replace(setup, values=tuple(pair for pair in setup.values if pair[0] != BACKEND_KEY))

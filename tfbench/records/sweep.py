@@ -165,12 +165,13 @@ def list_planned_runs(plan: SweepPlan) -> list[PlannedRun]:
     later come behind all others, one after the other, so that no run changes its number.
     """
     settings = list(itertools.product(*(range(len(variation.values)) for variation in plan.variations)))
-    sizes = [plan.refinement.num_first if plan.refinement else len(one.values) for one in plan.variations]
+    lasts = [(plan.refinement.num_first if plan.refinement else len(one.values)) - 1 for one in plan.variations]
     levels = [0] * len(settings)
     if plan.time_budget_seconds is not None:
-        levels = [max(map(_level, places, sizes), default=0) for places in settings]
+        levels = [max(map(_level, places, itertools.repeat(0), lasts), default=0) for places in settings]
     if plan.refinement:  # what was added comes behind all levels of what was not, which are fewer than these
-        levels[sizes[0] :] = range(sizes[0], len(settings))
+        first = plan.refinement.num_first
+        levels[first:] = range(first, len(settings))
     planned_runs: list[PlannedRun] = []
     for level in sorted(set(levels)):
         of_level = [index for index, own in enumerate(levels) if own == level]
@@ -217,10 +218,9 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) ->
 
 
 def name_configuration(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) -> str:
-    """Returns what messages call one configuration, or with an empty setting all of a setup."""
+    """Returns what messages call one configuration."""
     values = shorten(describe_setting(setting)) or "no value varied"
-    of_setting = f" with {values}" if setting or not plan.variations else ""
-    return f"{plan.recipe_name}{of_setting}, {shorten(setup.label)}"
+    return f"{plan.recipe_name} with {values}, {shorten(setup.label)}"
 
 
 def describe_setting(setting: Mapping[str, Any]) -> str:
@@ -237,29 +237,19 @@ def format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def estimate_seconds(plan: SweepPlan, num_runs: int, *, run_seconds: float | None = None) -> float:
-    """Returns about how long so many runs will take.
-
-    Args:
-        plan: Of the sweep.
-        num_runs: How many.
-        run_seconds: What runs of the sweep were seen to take; None: none was made.
-    """
-    measured = plan.tables.get("measurement", {}).get("seconds") or 0.0
-    seconds = run_seconds if run_seconds is not None else _START_SECONDS + measured
-    return num_runs * seconds
+def estimate_seconds(plan: SweepPlan) -> float:
+    """Returns about how long a run will take, of which none was seen yet."""
+    return _START_SECONDS + (plan.tables.get("measurement", {}).get("seconds") or 0.0)
 
 
-def _level(place: int, size: int) -> int:
+def _level(place: int, low: int, high: int) -> int:
     """Returns how often a range must be halved until this place is an end of a part: 0 for both of its ends."""
-    low, high, level = 0, size - 1, 0
-    while low < place < high:
-        middle = (low + high) // 2
-        level += 1
-        if place == middle:
-            return level
-        low, high = (low, middle) if place < middle else (middle, high)
-    return level
+    if not low < place < high:
+        return 0
+    middle = (low + high) // 2
+    if place == middle:
+        return 1
+    return 1 + (_level(place, low, middle) if place < middle else _level(place, middle, high))
 
 
 def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:

@@ -3,14 +3,10 @@
 import contextlib
 import errno
 import os
-import re
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-
-_NAME_BYTES = 200  # of a file's name that its temporary folder is called by: systems allow 255
-_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
 @contextlib.contextmanager
@@ -27,7 +23,7 @@ def replacing(path: Path, *, synced: bool = False) -> Iterator[Path]:
     Raises:
         OSError: The folder cannot be written to, or is full.
     """
-    start = os.fsdecode(os.fsencode(path.name)[:_NAME_BYTES])
+    start = path.name[:50]  # of the 255 bytes that systems allow
     with tempfile.TemporaryDirectory(prefix=f"{start}.", suffix=".part", dir=path.parent) as folder:
         part = Path(folder) / path.name
         yield part
@@ -48,21 +44,17 @@ def write_whole(path: Path, data: bytes | str) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    try:
-        with replacing(path) as part:
-            part.touch()
-            with contextlib.suppress(FileNotFoundError):
-                if stat.S_ISREG(mode := path.lstat().st_mode):
-                    part.chmod(mode & 0o777)
-            part.write_bytes(_encode(data))
-    except OSError as error:
-        error.filename, error.filename2 = str(path), None  # whom the temporary name tells nothing
-        raise
+    with replacing(path) as part:
+        part.touch()
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISREG(mode := path.lstat().st_mode):
+                part.chmod(mode & 0o777)
+        part.write_bytes(_encode(data))
 
 
 def is_stream(path: Path) -> bool:
-    """Says whether a path names something to be written to and never replaced: a pipe, a device, an open descriptor."""
-    return _descriptor(path) is not None or (path.exists() and not path.is_file() and not path.is_dir())
+    """Says whether a path names something to be written to and never replaced: a pipe or a device."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def write_output(path: Path, data: bytes | str) -> None:
@@ -73,13 +65,10 @@ def write_output(path: Path, data: bytes | str) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    if not is_stream(path):
+    if is_stream(path):
+        path.write_bytes(_encode(data))
+    else:
         write_whole(Path(os.path.realpath(path)), data)
-        return
-    descriptor = _descriptor(path)
-    # Not opened anew where it is open already: that would write over the beginning of a file that stdout goes to.
-    with open(path if descriptor is None else os.dup(descriptor), "wb") as stream:  # noqa: PTH123
-        stream.write(_encode(data))
 
 
 def open_at_once(path: str, flags: int) -> int:
@@ -99,12 +88,6 @@ def read_at_once(path: Path) -> bytes:
     """
     with open(path, "rb", opener=open_at_once) as file:
         return file.read()
-
-
-def _descriptor(path: Path) -> int | None:
-    """Returns the open descriptor that a path stands for."""
-    match = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d{1,9})", str(path))
-    return int(match[1]) if match else _STREAMS.get(str(path))
 
 
 def _encode(data: bytes | str) -> bytes:

@@ -1,7 +1,6 @@
 """What makes runs: one store that keeps them, one place that tracks them."""
 
 import os
-from collections.abc import Callable
 
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
@@ -51,7 +50,6 @@ def open_maker(
     named: str | None,
     experiment: str | None,
     before: TrackingState | None = None,
-    tell: Callable[[str], None] | None = None,
 ) -> RunMaker:
     """Returns what makes runs, kept in a store and tracked where it was told.
 
@@ -64,7 +62,7 @@ def open_maker(
     if uri:
         require_address(uri)
     state = TrackingState(tracking_uri=uri or before.tracking_uri, experiment=experiment or before.experiment)
-    tracker = open_tracker(state.tracking_uri, state.experiment, store, uri, tell=tell) if track else None
+    tracker = open_tracker(state.tracking_uri, state.experiment, store, uri) if track else None
     return RunMaker(store, state, tracker)
 
 
@@ -73,14 +71,7 @@ def server_of(state: TrackingState | None, store: Store) -> str | None:
     return None if state is None or state.tracking_uri == store.tracking_uri else state.tracking_uri
 
 
-def open_tracker(
-    tracking_uri: str,
-    experiment: str,
-    store: Store,
-    named: str | None = None,
-    *,
-    tell: Callable[[str], None] | None = None,
-) -> Tracker:
+def open_tracker(tracking_uri: str, experiment: str, store: Store, named: str | None = None) -> Tracker:
     """Returns a tracker of an MLflow experiment; nothing is asked of it yet.
 
     Args:
@@ -88,10 +79,9 @@ def open_tracker(
         experiment: Its name.
         store: Where the runs are.
         named: An address that the user gave for this call.
-        tell: Called with what is waited for.
 
     Raises:
         TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
     """
     uri = find_named(tracking_uri, (store.tracking_uri, named, os.environ.get(TRACKING_VARIABLE)))
-    return Tracker(uri, experiment, store, tell)
+    return Tracker(uri, experiment, store)

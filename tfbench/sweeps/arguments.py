@@ -95,11 +95,6 @@ def _read_range(text: str, recipe: Recipe | None, step: int) -> list[Any]:
     own: Any = tables.to_tables(recipe) if recipe else None
     for part in key.strip().split("."):
         own = own.get(part) if isinstance(own, dict) else None
-    items = own if isinstance(own, list | tuple) and own else [own]
-    if any(isinstance(item, bool) or not isinstance(item, int | float | None) for item in items):
-        raise RecipeError(
-            f"--vary {shorten(text)}: a range needs a number, or a list of numbers, in the recipe. It is: {own!r}."
-        )
     return [[value] * len(own) for value in values] if isinstance(own, list | tuple) else list(values)
 
 
@@ -125,13 +120,10 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
             f'{origin}: backends are compared as setups: --setup "default cpu:0" --setup "default cpu:0 backend=jax". '
             "One for all of them is set by --backend."
         )
-    kept: list[Any] = []
-    for value in values:
-        if value not in kept:
-            kept.append(value)
-    if not kept:
+    if not values:
         raise RecipeError(f"{origin}: needs at least one value.")
-    return build(Variation, {"key": key, "values": kept}, origin)
+    once = [value for place, value in enumerate(values) if value not in values[:place]]
+    return build(Variation, {"key": key, "values": once}, origin)
 
 
 def _read_values(text: str) -> list[Any]:

@@ -6,17 +6,17 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.machine.devices import count_gpus, describe_lack, is_installed
 from tfbench.recipe import tables
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName
-from tfbench.recipe.devices import require_strategy, require_usable
-from tfbench.recipe.sections import DistributionConfig, Recipe, StrategyName
+from tfbench.recipe.devices import require_usable
+from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import require_code_allowed
 from tfbench.records.run import RunRequest
-from tfbench.records.scaling import MODE_STRATEGIES, Mode, replica_setups
+from tfbench.records.scaling import Mode, replica_setups
 from tfbench.records.sweep import (
     BACKEND_KEY,
     BATCH_KEY,
@@ -202,11 +202,9 @@ def find_step(setups: Iterable[Setup], backend: BackendName) -> int:
 
 def warn_of_unused_gpus(plan: SweepPlan) -> None:
     """Warns of a GPU of this machine that a backend does not see, where a setup names no devices."""
-    setting = list_settings(plan)[0]
-    unnamed = [setup for setup in plan.setups if not setup.devices and not setup.machine]
-    for own in dict.fromkeys(resolve_recipe(plan, setting, setup).training.backend for setup in unnamed):
+    for backend in _backends(plan, [setup for setup in plan.setups if not setup.devices and not setup.machine]):
         with contextlib.suppress(DeviceError):  # of a backend that does not answer: its runs say so
-            count_gpus(own)
+            count_gpus(backend)
 
 
 def require_backends(plan: SweepPlan) -> None:
@@ -215,10 +213,13 @@ def require_backends(plan: SweepPlan) -> None:
     Raises:
         DeviceError: Naming the backends.
     """
-    setting = list_settings(plan)[0]
-    backends = dict.fromkeys(resolve_recipe(plan, setting, setup).training.backend for setup in plan.setups)
-    if missing := [describe_lack(backend) for backend in backends if not is_installed(backend)]:
+    if missing := [describe_lack(backend) for backend in _backends(plan, plan.setups) if not is_installed(backend)]:
         raise DeviceError("\n".join(missing))
+
+
+def _backends(plan: SweepPlan, setups: Iterable[Setup]) -> list[BackendName]:
+    setting = list_settings(plan)[0]
+    return list(dict.fromkeys(resolve_recipe(plan, setting, setup).training.backend for setup in setups))
 
 
 def check_configurations(plan: SweepPlan) -> None:
@@ -227,22 +228,20 @@ def check_configurations(plan: SweepPlan) -> None:
     Functions outside of tfbench must be allowed. Devices that are all named must be usable, and divide the batch.
 
     Raises:
-        RecipeError: Naming every configuration that cannot be; what is wrong with a setup whatever the setting, once.
+        RecipeError: Every problem once, with the first configuration that has it, and how many more have.
     """
-    settings = list_settings(plan)
-    found: dict[tuple[str, str], list[str]] = {}  # by setup, if all its configurations have it, and problem
-    for setting, setup in itertools.product(settings, plan.setups):
+    found: dict[str, list[str]] = {}  # by problem; no configuration where it names none
+    for setting, setup in itertools.product(list_settings(plan), plan.setups):
         configuration = name_configuration(plan, setting, setup)
         for line in _find_problems(plan, setting, setup):
-            name = configuration if line.startswith(f"{configuration}: ") else ""
-            place = name_configuration(plan, {}, setup) if name else ""
-            found.setdefault((place, line.removeprefix(name)), []).append(name)
-    problems: list[str] = []
-    for (everywhere, problem), configurations in found.items():
-        is_of_setup = len(configurations) == len(settings) > 1  # whatever the setting
-        problems += [f"{one}{problem}" for one in ([everywhere] if is_of_setup else dict.fromkeys(configurations))]
-    if problems:
-        raise RecipeError("\n".join(problems))
+            problem = line.removeprefix(configuration)
+            found.setdefault(problem, []).append("" if problem == line else configuration)
+    if found:
+        lines = []
+        for problem, (first, *others) in found.items():
+            more = f" and {len(others)} more" if first and others else ""
+            lines.append(f"{first}{more}{problem}")
+        raise RecipeError("\n".join(lines))
 
 
 def _find_problems(plan: SweepPlan, setting: Mapping[str, Any], setup: Setup) -> list[str]:
@@ -284,16 +283,8 @@ def plan_scaling(
         options: As of `new_plan`; with `per_replica_batch_size` scaling is weak.
 
     Raises:
-        DeviceError: The backend has not all modes.
-        RecipeError: The recipe of a setup cannot be, or its batch does not divide among the devices.
+        RecipeError: The backend has not all modes, or the batch does not divide among the devices.
     """
-    training = request.recipe.training
-    for mode in modes:
-        strategy = cast(StrategyName, MODE_STRATEGIES[mode])
-        try:
-            require_strategy(DistributionConfig(strategy=strategy), training)
-        except DeviceError as error:
-            raise DeviceError(f"--modes {mode}: {error}") from error
-    plan = new_plan(request, replica_setups(kind, counts, modes, training.backend), **options)
+    plan = new_plan(request, replica_setups(kind, counts, modes, request.recipe.training.backend), **options)
     check_configurations(plan)
     return plan

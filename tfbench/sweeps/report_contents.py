@@ -1,7 +1,6 @@
 """From a comparison and the store that its runs are in to all that a report is made of."""
 
 import collections
-import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -28,25 +27,24 @@ _OF_FRAMEWORKS = ("tensorflow", "jax", "torch")  # which a run of another backen
 def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None, *, created: float) -> ReportContents:
     """Gathers what a report says beyond the comparison.
 
-    Of every run only the beginning of the journal is read; whole ones of the runs whose course is drawn.
+    A run whose journal is damaged stops none of this.
 
     Args:
         store: Where the journals are.
         comparison: Of at least one run.
         plan: Of the sweep, if it is one.
         created: When the report is made, seconds since 1970.
-
-    A run whose journal is damaged stops none of this.
     """
     runs = sorted(comparison.runs, key=lambda run: run.created)
-    starts, unreadable = _read_starts(store, [run.run_id for run in runs])
+    results, unreadable = _read_runs(store, [run.run_id for run in runs])
     comparison = dataclasses.replace(comparison, unreadable={**comparison.unreadable, **unreadable})
-    newest = next(reversed(starts.values()), None)
+    newest = next(reversed(results.values()), None)
     name = runs[-1].recipe if runs else comparison.recipes[0] if comparison.recipes else ""
     tables = plan.tables if plan else to_tables(newest.request.recipe) if newest else {}
     verdict = find_verdict(comparison)
     data = "synthetic" if comparison.is_synthetic else "real"
-    accuracy = accuracy_by_time(list(_find_curves(store, comparison)), f"{', '.join(comparison.recipes)}, {data} data")
+    curves = list(_find_curves(results, comparison))
+    accuracy = accuracy_by_time(curves, f"{', '.join(comparison.recipes)}, {data} data")
     plots = [*comparison_plots(comparison, next(iter(verdict), "")), *([accuracy] if accuracy else [])]
     return ReportContents(
         created=created,
@@ -55,8 +53,8 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
         plan=plan,
         plots=tuple(plots),
         environment=newest.environment if newest else None,
-        differing=find_differing([to_plain(one.environment) for one in starts.values() if one.environment]),
-        commands=_list_commands(plan, starts.values()),
+        differing=find_differing([to_plain(one.environment) for one in results.values() if one.environment]),
+        commands=_list_commands(plan, results.values()),
         recipe_name=name,
         recipe_toml=format_toml(tables),
     )
@@ -77,32 +75,30 @@ def find_differing(environments: Sequence[Mapping[str, Any]]) -> dict[str, dict[
     return found
 
 
-def _read_starts(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResult], dict[str, str]]:
-    """Returns what the journals begin with, and by id why others, whose figures are known, cannot be read."""
-    starts, unreadable = {}, {}
+def _read_runs(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResult], dict[str, str]]:
+    """Returns runs by their ids, and why others, whose figures are known, cannot be read."""
+    results, unreadable = {}, {}
     for run_id in run_ids:
-        path = store.journal_path(run_id)
         try:
-            starts[run_id] = dataclasses.replace(read_run(path), spans=())  # of which a long run has many
+            run = read_run(store.journal_path(run_id))
+            results[run_id] = dataclasses.replace(run, spans=())  # of which a long run has many
         except TrackingError as error:
             unreadable[run_id] = str(error)
-    return starts, unreadable
+    return results, unreadable
 
 
-def _find_curves(store: Store, comparison: Comparison) -> Iterator[AccuracyCurve]:
+def _find_curves(results: Mapping[str, RunResult], comparison: Comparison) -> Iterator[AccuracyCurve]:
     """Yields those of the run of median speed under each setup, for the smallest and largest networks and batches."""
     for row in corner_rows(comparison):
         for setup, entry in row.entries.items():
-            if entry.runs:
-                ordered = sorted(entry.runs, key=lambda run: run.speed or 0.0)
-                path = store.journal_path(ordered[(len(ordered) - 1) // 2].run_id)
-                with contextlib.suppress(TrackingError):  # it is named where the beginnings are read
-                    epochs = read_run(path).epochs
-                    points = [(one.elapsed_seconds, one.val_accuracy) for one in epochs if one.val_accuracy is not None]
-                    yield AccuracyCurve(describe_setting(row.setting), setup, tuple(points))
+            ordered = sorted((run for run in entry.runs if run.run_id in results), key=lambda run: run.speed or 0.0)
+            if ordered:
+                epochs = results[ordered[(len(ordered) - 1) // 2].run_id].epochs
+                points = [(one.elapsed_seconds, one.val_accuracy) for one in epochs if one.val_accuracy is not None]
+                yield AccuracyCurve(describe_setting(row.setting), setup, tuple(points))
 
 
-def _list_commands(plan: SweepPlan | None, starts: Iterable[RunResult]) -> tuple[str, ...]:
-    asked = [plan.argv] if plan else dict.fromkeys(one.request.argv for one in starts)
+def _list_commands(plan: SweepPlan | None, results: Iterable[RunResult]) -> tuple[str, ...]:
+    asked = [plan.argv] if plan else dict.fromkeys(one.request.argv for one in results)
     commands = tuple(command_line(*words) for words in asked if words)
     return (*commands, "tfbench report --sweep @last") if plan and commands else commands

@@ -1,18 +1,18 @@
 """A sweep in MLflow: the view that shows it by itself, with each setup's figures as curves over what was varied."""
 
-import collections
-import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
-from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_setups
+from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_modes
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, describe_setting, format_value
 from tfbench.report.comparison.plots import lay_out
 from tfbench.report.run.sections import bring_it_there
+from tfbench.runs.run_maker import server_of
 from tfbench.store.store import Store
+from tfbench.store.sweep_log import find_tracking
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.tracking.tracker import Curve, MakeTracker, TrackedSweep, Tracker
 
@@ -39,32 +39,21 @@ def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> Tra
 def find_shown_sweep(
     store: Store, plan: SweepPlan, results: dict[int, PlannedRunResult], make_tracker: MakeTracker
 ) -> ShownSweep:
-    """Writes the view of a sweep where most of its runs are tracked, and says where that is.
+    """Writes the view of a sweep where its newest run is tracked, and says where that is.
 
     Raises:
         TrackingError: No run of it is in MLflow, or MLflow cannot be asked.
     """
-    run_ids = {result.run_id for result in results.values() if result.run_id}
-    states = filter(None, map(store.read_state, run_ids))
-    places = collections.Counter((state.tracking_uri, state.experiment) for state in states)
-    if not run_ids:
-        raise TrackingError(
-            f"sweep {plan.sweep_id}: none of its runs is stored. `{store.command('sweep', '--resume', plan.sweep_id)}` "
-            "makes those that are missing."
-        )
-    if not places:
-        raise _not_there(store, plan, len(run_ids), None)
-    ((uri, experiment), _) = places.most_common(1)[0]
-    tracked = show_sweep(plan, compare_sweep(store, plan, results), make_tracker(uri, experiment))
-    if not tracked.run_ids:
-        raise _not_there(store, plan, len(run_ids), None if uri == store.tracking_uri else uri)
-    return ShownSweep(uri, tracked.experiment_id, len(run_ids - tracked.run_ids))
-
-
-def _not_there(store: Store, plan: SweepPlan, num_runs: int, server: str | None) -> TrackingError:
-    return TrackingError(
-        f"sweep {plan.sweep_id}: none of its {num_runs} runs is in MLflow. `{bring_it_there(store.root, server)}` "
-        f"brings them there, and `{bring_it_there(store.root, server)} --all` if MLflow's database was made new."
+    if state := find_tracking(store, plan.sweep_id):
+        run_ids = {result.run_id for result in results.values() if result.run_id}
+        tracker = make_tracker(state.tracking_uri, state.experiment)
+        tracked = show_sweep(plan, compare_sweep(store, plan, results), tracker)
+        if tracked.run_ids:
+            return ShownSweep(state.tracking_uri, tracked.experiment_id, len(run_ids - tracked.run_ids))
+    bring = bring_it_there(store.root, server_of(state, store))
+    raise TrackingError(
+        f"sweep {plan.sweep_id}: none of its runs is in MLflow. `{bring}` brings those that are stored there, `{bring} "
+        f"--all` if MLflow's database was made new; `{store.command('sweep', '--resume', plan.sweep_id)}` makes others."
     )
 
 
@@ -73,29 +62,29 @@ def find_curves(plan: SweepPlan, comparison: Comparison) -> tuple[Curve, ...]:
 
     Places on the x axis that are not whole have no point: a tracking server counts in whole steps.
     """
+    return tuple(curve for curve in _all_curves(plan, comparison) if curve.run_ids)
+
+
+def _all_curves(plan: SweepPlan, comparison: Comparison) -> Iterator[Curve]:
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     baseline = comparison.baseline if any(map(_is_conclusive, entries)) else None
-    if setups := find_scaling_setups(plan):
-        lines = [(mode, place, _scaling_points(plan, comparison, mode)) for place, mode in enumerate(setups.modes)]
-        if setups.modes == ("data",):
-            return _curves([("all setups", place, points) for _, place, points in lines], "replicas", baseline)
-        return _curves(lines, "devices", baseline)
+    if modes := find_scaling_modes(plan):
+        for place, mode in enumerate(modes):
+            name, over = ("all setups", "replicas") if modes == ("data",) else (mode, "devices")
+            yield _curve(name, place, over, _scaling_points(plan, comparison, mode), baseline, {"setup": name})
+        return
     layout = lay_out(comparison)
     over = layout.x_label.partition(" (")[0].removeprefix("global ")  # without its unit
-    found: list[Curve] = []
     for panel_place, panel in enumerate(layout.panels):
-        labels = {key: _join(row.setting.get(key) for _, row in panel.points) for key in comparison.keys}
+        values = {key: [format_value(row.setting.get(key)) for _, row in panel.points] for key in comparison.keys}
+        shared = {key: ", ".join(dict.fromkeys(listed)) for key, listed in values.items()}
         for setup_place, setup in enumerate(comparison.setups):
             place, shade = (setup_place, panel_place) if len(comparison.setups) > 1 else (panel_place, 0)
             points = [(x, row.entries[setup]) for x, row in panel.points]
             name = f"{_short_name(panel.setting)} {setup}".strip()  # MLflow cuts names at the right
             fewest = min((len(entry.runs) for _, entry in points if entry.runs), default=0)
             name += f", {fewest} of {plan.num_rounds} rounds" if fewest < plan.num_rounds else ""
-            found += [
-                dataclasses.replace(curve, shade=shade, labels={"setup": setup, **labels})
-                for curve in _curves([(name, place, points)], over, baseline)
-            ]
-    return tuple(found)
+            yield _curve(name, place, over, points, baseline, {"setup": setup, **shared}, shade)
 
 
 def _short_name(setting: Mapping[str, Any]) -> str:
@@ -104,29 +93,30 @@ def _short_name(setting: Mapping[str, Any]) -> str:
     return "x".join(map(format_value, sizes[0])) if len(setting) == len(sizes) == 1 else describe_setting(setting)
 
 
-def _join(values: Iterable[Any]) -> str:
-    return ", ".join(dict.fromkeys(map(format_value, values)))
-
-
 def _scaling_points(plan: SweepPlan, comparison: Comparison, mode: Mode) -> list[Point]:
     """Returns the one device and what a mode makes of several."""
     setups = [setup for setup in plan.setups if setup.num_devices == 1 or setup.strategy == MODE_STRATEGIES[mode]]
     return [(float(setup.num_devices), row.entries[setup.label]) for row in comparison.rows[:1] for setup in setups]
 
 
-def _curves(found: Iterable[tuple[str, int, list[Point]]], over: str, baseline: str | None) -> tuple[Curve, ...]:
-    return tuple(
-        Curve(
-            name=name,
-            place=place,
-            over=over,
-            labels={"setup": name},
-            points={int(x): _figures(entry, baseline) for x, entry in points if entry.speed and x.is_integer()},
-            inconclusive=tuple(int(x) for x, entry in points if entry.speedup and not _is_conclusive(entry)),
-            run_ids=tuple(run.run_id for _, entry in points for run in entry.runs),
-        )
-        for name, place, points in found
-        if any(entry.runs for _, entry in points)
+def _curve(
+    name: str,
+    place: int,
+    over: str,
+    points: Sequence[Point],
+    baseline: str | None,
+    labels: Mapping[str, str],
+    shade: int = 0,
+) -> Curve:
+    return Curve(
+        name=name,
+        place=place,
+        shade=shade,
+        over=over,
+        labels=labels,
+        points={int(x): _figures(entry, baseline) for x, entry in points if entry.speed and x.is_integer()},
+        inconclusive=tuple(int(x) for x, entry in points if entry.speedup and not _is_conclusive(entry)),
+        run_ids=tuple(run.run_id for _, entry in points for run in entry.runs),
     )
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -192,12 +192,13 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 observer.extend(log.plan)
                 planned_runs = list_planned_runs(log.plan)
                 left = find_left()
-            seconds = estimate_seconds(plan, 1, run_seconds=_typical_seconds(known.values()))
+            made = [result.seconds for result in known.values() if result.outcome == "FINISHED" and result.seconds]
+            seconds = statistics.median(made) if made else estimate_seconds(plan)
             is_late = plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds
             if not left or is_late:
                 return None
             planned = left[0]
-            if earlier := _find_failure(planned, list_planned_runs(log.plan), known):
+            if earlier := _find_failure(planned, log.plan, known):
                 end(PlannedRunResult(number=planned.number, outcome="SKIPPED", reason=earlier))
                 continue
             observer.begin(planned, len(planned_runs) - len(left), seconds * len(left))
@@ -251,19 +252,10 @@ def planned_request(plan: SweepPlan, planned: PlannedRun) -> RunRequest:
     return dataclasses.replace(request, name=name, data_dir=plan.data_dir, tags=tags, argv=plan.argv)
 
 
-def _find_failure(
-    planned: PlannedRun, planned_runs: Sequence[PlannedRun], known: Mapping[int, PlannedRunResult]
-) -> str:
+def _find_failure(planned: PlannedRun, plan: SweepPlan, known: Mapping[int, PlannedRunResult]) -> str:
     """Returns why the configuration of a run failed in an earlier round; "" if it did not."""
-    for other in planned_runs:
-        if other.configuration == planned.configuration and other.number in known:
-            result = known[other.number]
-            if result.outcome not in ("FINISHED", "SKIPPED"):
-                return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
+    for other in list_planned_runs(plan):
+        result = known.get(other.number)
+        if result and other.configuration == planned.configuration and result.outcome not in ("FINISHED", "SKIPPED"):
+            return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
     return ""
-
-
-def _typical_seconds(results: Iterable[PlannedRunResult]) -> float | None:
-    """Returns what a run took, once one was made here."""
-    seconds = [result.seconds for result in results if result.outcome == "FINISHED" and result.seconds]
-    return statistics.median(seconds) if seconds else None

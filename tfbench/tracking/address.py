@@ -6,7 +6,6 @@ A store keeps them without their passwords (`wording.without_secrets`): who goes
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from tfbench.errors import TrackingError
 from tfbench.wording import without_secrets
@@ -43,10 +42,6 @@ def require_address(tracking_uri: str) -> None:
             f"tracking URI of {scheme}: must be like {scheme}://USER:PASSWORD@HOST:PORT/PATH, the port a number. In a "
             "password, write special characters as %3A, %2F and the like. MLFLOW_TRACKING_TOKEN is for a token."
         )
-    if f"{_MASK}@" in tracking_uri:
-        raise TrackingError(
-            f"tracking URI {tracking_uri}: {_MASK} stands for a password, which is shown nowhere. Write it."
-        )
 
 
 def is_server(tracking_uri: str) -> bool:
@@ -74,23 +69,14 @@ def find_named(tracking_uri: str, named: Iterable[str | None]) -> str:
         if uri and _place(uri) == _place(tracking_uri):
             return uri
     shown = without_secrets(tracking_uri)
-    password = (
-        f", with the password in place of {_MASK}, or without both where MLFLOW_TRACKING_USERNAME and "
-        "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, are set"
-    )
+    hint = f", with the password in place of {_MASK}, unless the environment has it" if _MASK in shown else ""
     raise TrackingError(
-        f"{shown}: is where the store has runs tracked, and you have not named it. Nothing is sent there, since "
-        "your MLflow password or token would go along. If you trust it, name it with --tracking-uri "
-        f"{shown}, or in MLFLOW_TRACKING_URI{password if _MASK in shown else ''}."
+        f"{shown}: is where the store has runs tracked, and you have not named it. Nothing is sent there, since your "
+        f"MLflow password or token would go along. If you trust it, name it with --tracking-uri {shown}, or in "
+        f"MLFLOW_TRACKING_URI{hint}."
     )
 
 
-def _place(uri: str) -> tuple[str, ...] | Path:
-    """Returns what tells places apart: a server's scheme, host, port and path; a file; else the address."""
-    if not is_server(uri):
-        return database_of(uri) or (uri,)
-    try:
-        parts = urlsplit(uri)
-    except ValueError as error:
-        raise TrackingError(f"tracking URI {without_secrets(uri)}: is none: {error}.") from None
-    return parts.scheme, parts.netloc.rpartition("@")[2].lower(), parts.path.rstrip("/")
+def _place(uri: str) -> str:
+    """Returns an address without who is to be let in there, and of a database the whole path of its file."""
+    return re.sub("//[^/]*@", "//", str(database_of(uri) or uri)).rstrip("/").lower()

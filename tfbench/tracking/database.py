@@ -1,9 +1,9 @@
-"""MLflow's database as a file: brought into being whole or not at all, and looked at without MLflow."""
+"""MLflow's database as a file: brought into being whole or not at all, and else looked at without MLflow."""
 
 import contextlib
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,36 +15,37 @@ from tfbench.wording import command_line
 OPEN_SECONDS = 20.0  # MLflow's own patience with a locked database
 
 
-def create(database: Path, artifacts: Path, make: Callable[[Path], None]) -> None:
-    """Makes a database, unless another process was faster.
+def create(database: Path) -> None:
+    """Has MLflow make a database, unless another process was faster; MLflow's files go into a folder beside it.
 
     It appears under its name in one step: a process that is killed on the way leaves nothing that is taken for a
     database, and processes that start at once do not meet half of one. What SQLite kept beside a database that was
     deleted goes first: its unfinished writes would be put into the new one.
 
-    Args:
-        database: Where it is wanted.
-        artifacts: Where MLflow's own "Default" experiment will keep its files.
-        make: Has MLflow make one at a path, and close it.
-
     Raises:
         OSError: The folder cannot be written to.
-        sqlite3.Error: What was made is no database of MLflow.
     """
+    artifacts = (database.parent / "artifacts").absolute().as_uri()
     with locked(database.parent / ".init.lock"):
         for part in database.parent.glob(f"{database.name}.*.part"):
             shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
         if not database.exists():
             with replacing(database) as part:
-                make(part)
+                _make(part, artifacts)
                 with contextlib.closing(sqlite3.connect(part)) as connection:
-                    connection.execute("UPDATE experiments SET artifact_location = ?", [artifacts.absolute().as_uri()])
+                    connection.execute("UPDATE experiments SET artifact_location = ?", [artifacts])  # for `relocate`
                     connection.commit()
                     # With a rollback journal, a reader in MLflow's user interface holds a writer up for a tenth of a
                     # second.
                     connection.execute("PRAGMA journal_mode = WAL")
                 for beside in ("-wal", "-shm", "-journal"):
                     database.with_name(database.name + beside).unlink(missing_ok=True)
+
+
+def _make(path: Path, artifacts: str) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    SqlAlchemyStore(f"sqlite:///{path}", artifacts).engine.dispose()
 
 
 def relocate(database: Path, artifacts: Path) -> None:

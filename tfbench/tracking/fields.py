@@ -7,22 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.equality import flatten
-from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.backend_support import title_of
-from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
-from tfbench.records.sweep import ROUND_TAG, SETUP_TAG, SWEEP_TAG, label_setup
+from tfbench.records.run import EpochRecord, RunResult, Summary
+from tfbench.records.sweep import SETUP_TAG, SWEEP_TAG, label_setup
 from tfbench.report.figures import SETUP_COLORS
 from tfbench.report.formats import format_speed
-from tfbench.report.profile.sentences import describe_bottleneck
+from tfbench.report.run.sections import status_line
 from tfbench.tracking.mlflow_view import AXES, RESULT_TAG
 from tfbench.wording import cut, markdown_text
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
 MAX_METRIC_CHARACTERS = 250  # of its name
-MAX_CAUTION_CHARACTERS = 5000
 COLOR_TAG = "mlflow.runColor"
 
 # Of a recipe, beside its network and what the user set; result.json has all of it. The batch size is the placement's.
@@ -37,8 +34,7 @@ _PARAMS = (
     "training.precision",
     "training.compiler",
 )
-_OF_PLACEMENT = ("strategy", "devices", "num_workers", "mesh")
-_NO_PARAMS = ("training.global_batch_size", *(f"distribution.{name}" for name in _OF_PLACEMENT), "reference", "sweep.")
+_NO_PARAMS = ("training.global_batch_size", "distribution.strategy", "distribution.devices", "reference", "sweep.")
 _STRATEGIES = ("default", "one_device", "mirrored")
 _OTHER_COLORS = {"jax": 7, "torch": 8}
 
@@ -58,14 +54,12 @@ def params(result: RunResult) -> dict[str, str]:
             "global_batch_size": placement.global_batch_size,
             "strategy": placement.strategy,
             "num_workers": placement.num_workers if placement.num_workers > 1 else None,
-            "mesh": ",".join(f"{name}={size}" for name, size in placement.mesh.items()),
         }
     values |= {key: flat[key] for key in keys if not key.startswith(_NO_PARAMS)}
     if result.model and result.model.own_optimizer:  # the recipe's is not used
         values = {key: value for key, value in values.items() if not key.startswith("training.optimizer.")}
         values["training.optimizer.name"] = result.model.own_optimizer
-    texts = {name: _text(value) for name, value in values.items() if value is not None}
-    return {name: cut(text, MAX_PARAM_CHARACTERS) for name, text in texts.items() if text}
+    return {name: cut(_text(value), MAX_PARAM_CHARACTERS) for name, value in values.items() if value not in (None, "")}
 
 
 def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
@@ -103,7 +97,9 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
         values[COLOR_TAG] = color_of(result.placement.strategy, result.placement.devices, backend)
         values["tfbench.hardware"] = ", ".join(dict.fromkeys(result.placement.hardware))
     if result.dataset:
-        values["tfbench.data"] = data_source(result)
+        source = result.dataset.source
+        is_said = not result.is_synthetic or "synthetic" in source
+        values["tfbench.data"] = source if is_said else f"synthetic, {source}"
     if result.environment:
         environment = result.environment
         values |= {
@@ -118,7 +114,7 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
     if summary:
         speed = summary.metrics.get("samples_per_second")
         values[RESULT_TAG] = f"{format_speed(speed)} samples/s" if speed is not None else None
-        values["tfbench.warnings"] = cut("\n".join(summary.warnings), MAX_CAUTION_CHARACTERS)
+        values["tfbench.warnings"] = "\n".join(summary.warnings)
         values["mlflow.note.content"] = describe(result, summary)
     if result.exit:
         values["tfbench.reason"] = result.exit.reason
@@ -130,29 +126,14 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
 def run_name(result: RunResult) -> str:
     """Returns the run's name in MLflow, which is all that a chart shows of it: synthetic data is said there too.
 
-    MLflow cuts names at the right: in a sweep, what tells its runs apart comes before what they share.
+    MLflow cuts names at the right: the recipe, which all runs of a sweep share, comes last.
     """
-    name = _name_in_sweep(result.request) if SWEEP_TAG in result.request.tags else result.request.name
+    request = result.request
+    recipe = f"{request.recipe.name}-"
+    name = request.name
+    if SWEEP_TAG in request.tags and name.startswith(recipe):
+        name = f"{name.removeprefix(recipe)}-{request.recipe.name}"
     return f"{name}-synthetic" if result.is_synthetic and "synthetic" not in name else name
-
-
-def _name_in_sweep(request: RunRequest) -> str:
-    """Returns "b32-r1-default-cpu:0-1000x1000-mnist_mlp"; the network comes first if it may not be the same in all."""
-    recipe, turn = request.recipe.name, f"r{request.tags.get(ROUND_TAG, '')}"
-    batch = f"b{request.recipe.training.global_batch_size}"
-    network, found, setup = request.name.removesuffix(f"-{turn}").partition(f"-{batch}-")
-    if not found:
-        return request.name
-    network = network.removeprefix(recipe).removeprefix("-")
-    is_varied = any(key.startswith("model.") for key in request.overrides)
-    parts = [network, batch, turn, setup] if is_varied else [batch, turn, setup, network]
-    return "-".join(part for part in (*parts, recipe) if part)
-
-
-def data_source(result: RunResult) -> str:
-    """Returns where the data came from; synthetic data is called so."""
-    source = result.dataset.source if result.dataset else ""
-    return f"synthetic, {source}" if result.is_synthetic and "synthetic" not in source else source
 
 
 def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
@@ -169,26 +150,14 @@ def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
 def describe(result: RunResult, summary: Summary) -> str:
     """Returns a run in a few lines of Markdown; MLflow shows its figures beside them."""
     lines = [f"**{markdown_text(result.request.recipe.recipe.title)}**", ""]
-    lines += _describe_profile(result)
-    if result.is_synthetic and not result.request.profile:  # first: MLflow folds the rest away
+    if profile := result.request.profile:  # first: MLflow folds the rest away
+        lines += [f"Profile ({profile.kind}), no training.", ""]
+    elif result.is_synthetic:
         lines += ["Synthetic data: the accuracy says nothing of the real task.", ""]
-    reason = f": {markdown_text(result.exit.reason)}" if result.exit and result.exit.reason else ""
-    lines.append(f"- {result.status}{reason}")
+    lines.append(f"- {markdown_text(status_line(result))}")
     if summary.warnings:
         lines += ["", "Warnings:", "", *(f"- {markdown_text(warning)}" for warning in summary.warnings)]
     return "\n".join(lines)
-
-
-def _describe_profile(result: RunResult) -> list[str]:
-    """Says what a profile is of; the bottleneck of a step, first, since MLflow folds the rest away."""
-    request = result.request.profile
-    if request is None:
-        return []
-    if request.kind == "trace":
-        framework = title_of(result.request.recipe.training.backend)
-        return [f"{framework}'s trace of a few steps, no training: folder trace of the artifacts.", ""]
-    step = summarize_profile(result)
-    return [f"Profile of a step, no training. {describe_bottleneck(step) if step else ''}".rstrip(), ""]
 
 
 def _text(value: object) -> str:

@@ -6,14 +6,11 @@ import json
 import logging
 import os
 import sqlite3
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfbench.errors import SilentServerError, TrackingError
 from tfbench.records.run import RunResult
-from tfbench.tracking import database
 from tfbench.tracking.address import database_of, is_server
 from tfbench.wording import cut, without_secrets
 
@@ -59,26 +56,29 @@ def find_patience() -> float:
 
 
 @contextlib.contextmanager
-def explained(uri: str, remedy: str, when_silent: str = "") -> Iterator[None]:
+def explained(uri: str, remedy: str) -> Iterator[None]:
     """Turns what MLflow raises into errors that say where, what, and how to go on.
+
+    MLflow's own error is not kept as the cause: it may hold a server's whole address.
 
     Args:
         uri: Of a server or a database.
         remedy: How to go on.
-        when_silent: The same after a server that did not answer, where there is no remedy.
 
     Raises:
         TrackingError: Anything went wrong with it.
     """
     try:
         yield
-    # A driver of another database may not be installed, and what a server says need not be UTF-8 or JSON.
-    except (OSError, sqlite3.Error, ImportError, UnicodeError, json.JSONDecodeError) as error:
-        raise _explain(error, uri, remedy, when_silent) from _shown_cause(error)
     except Exception as error:
-        if not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
+        # A driver of another database may not be installed, and what a server says need not be UTF-8 or JSON.
+        is_known = isinstance(error, OSError | sqlite3.Error | ImportError | UnicodeError | json.JSONDecodeError)
+        if not is_known and not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
             raise
-        raise _explain(error, uri, remedy, when_silent) from _shown_cause(error)
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if "timed out" in text and is_server(uri):
+            raise silent_server(uri, remedy) from None
+        raise TrackingError(f"MLflow at {without_secrets(uri)}: {cut(without_secrets(text), 400)}. {remedy}") from None
 
 
 @contextlib.contextmanager
@@ -96,21 +96,8 @@ def silent_server(uri: str, remedy: str) -> SilentServerError:
     """Returns what is wrong with a server that does not answer."""
     return SilentServerError(
         f"MLflow at {without_secrets(uri)}: did not answer within {find_patience():g} s, which "
-        f"{_TIMEOUT} sets. {remedy}".rstrip()
+        f"{_TIMEOUT} sets. {remedy}"
     )
-
-
-def _explain(error: Exception, uri: str, remedy: str, when_silent: str) -> TrackingError:
-    text = (str(error).strip() or type(error).__name__).splitlines()[0]
-    if "timed out" in text and is_server(uri):
-        return silent_server(uri, remedy or when_silent)
-    return TrackingError(f"MLflow at {without_secrets(uri)}: {cut(without_secrets(text), 400)}. {remedy}".rstrip())
-
-
-def _shown_cause(error: Exception) -> Exception | None:
-    """Returns what a traceback may show of an error of MLflow, which has the server's whole address in some of them."""
-    text = "".join(traceback.format_exception(error))
-    return error if without_secrets(text) == text else None
 
 
 def get_run(client: "MlflowClient", mlflow_id: str, run_id: str) -> "Run | None":
@@ -214,15 +201,6 @@ def write_view(client: "MlflowClient", experiment: "Experiment", view: "View") -
         except MlflowException:  # two processes that set it at once: the slower one is rejected
             if client.get_experiment(experiment.experiment_id).tags.get(key) != value:
                 raise
-
-
-def make_database(path: Path) -> None:
-    """Makes a migrated, empty database for a store, unless another process was faster."""
-    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-
-    make_store: Any = SqlAlchemyStore  # has no types
-    artifacts = path.parent / "artifacts"
-    database.create(path, artifacts, lambda part: make_store(f"sqlite:///{part}", artifacts.as_uri()).engine.dispose())
 
 
 def end_of(result: RunResult) -> float:

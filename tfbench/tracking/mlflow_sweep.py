@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
@@ -35,23 +35,30 @@ def write_sweep(
     Returns:
         tfbench's own ids of the sweep's runs that are there.
     """
-    found = client.search_runs([experiment.experiment_id], search_filter(plan.sweep_id), max_results=MAX_FOUND)
+    found = _search(client, experiment, plan)
     runs = {run.data.tags["tfbench.run_id"]: run for run in found if "tfbench.run_id" in run.data.tags}
     if not runs:
         return frozenset()
     write_view(client, experiment, sweep_view(plan, curves))
+    note = cut("\n\n".join(map(markdown_text, verdict)), MAX_TAG_CHARACTERS)
     drawn = {run.info.run_id: run for run in found if CURVE_TAG in run.data.tags}
     by_mark = {run.data.tags[CURVE_TAG]: run for run in drawn.values()}
     for place, curve in enumerate(curves):
         at = milliseconds(plan.created) + place  # MLflow lists them by time
         parent = by_mark.get(_mark(curve)) or _create(client, experiment, plan, curve, at)
         drawn.pop(parent.info.run_id, None)
-        _describe(client, parent, verdict)
+        _set_tags(client, parent, {"mlflow.note.content": note})
         for run in (runs[run_id] for run_id in curve.run_ids if run_id in runs):
-            _complete(client, run, curve, parent.info.run_id)
+            has_own_color = run.data.tags.get(COLOR_TAG) not in SETUP_COLORS  # which a user chose
+            color = {} if has_own_color else {COLOR_TAG: _color(curve)}
+            _set_tags(client, run, {_PARENT_TAG: parent.info.run_id} | color)
     for outdated in drawn:
         client.delete_run(outdated)
     return frozenset(runs)
+
+
+def _search(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan) -> "list[Run]":
+    return list(client.search_runs([experiment.experiment_id], search_filter(plan.sweep_id), max_results=MAX_FOUND))
 
 
 def _mark(curve: Curve) -> str:
@@ -71,10 +78,8 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
     }
 
     def find() -> "Run | None":
-        found = client.search_runs([experiment.experiment_id], search_filter(plan.sweep_id), max_results=MAX_FOUND)
-        return next(
-            (run for run in found if (run.data.tags.get(CURVE_TAG), run.info.run_name) == ("", curve.name)), None
-        )
+        begun = [run for run in _search(client, experiment, plan) if run.data.tags.get(CURVE_TAG) == ""]
+        return next((run for run in begun if run.info.run_name == curve.name), None)
 
     run = create_run(client, find, experiment.experiment_id, at, tags, curve.name)
     client.set_terminated(run.info.run_id, status="FINISHED", end_time=at)  # it is no measurement under way
@@ -89,10 +94,9 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
     return run
 
 
-def _describe(client: "MlflowClient", run: "Run", verdict: Sequence[str]) -> None:
-    note = cut("\n\n".join(map(markdown_text, verdict)), MAX_TAG_CHARACTERS)
-    if run.data.tags.get("mlflow.note.content", "") != note:
-        client.set_tag(run.info.run_id, "mlflow.note.content", note)
+def _set_tags(client: "MlflowClient", run: "Run", tags: Mapping[str, str]) -> None:
+    if changed := {name: value for name, value in tags.items() if run.data.tags.get(name, "") != value}:
+        log_whole(client, run.info.run_id, tags=changed)
 
 
 def _say(curve: Curve, x: int) -> str:
@@ -102,16 +106,6 @@ def _say(curve: Curve, x: int) -> str:
     if "speedup_low" in figures:
         return f"{speed}, {figures['speedup']:.2f}x [{figures['speedup_low']:.2f}, {figures['speedup_high']:.2f}]"
     return f"{speed}, ratio inconclusive" if x in curve.inconclusive else speed
-
-
-def _complete(client: "MlflowClient", run: "Run", curve: Curve, parent: str) -> None:
-    """Puts a run below its setup; a colour that a user chose stays."""
-    tags = {_PARENT_TAG: parent}
-    if run.data.tags.get(COLOR_TAG) in SETUP_COLORS:
-        tags[COLOR_TAG] = _color(curve)
-    tags = {name: value for name, value in tags.items() if run.data.tags.get(name) != value}
-    if tags:
-        log_whole(client, run.info.run_id, tags=tags)
 
 
 def _color(curve: Curve) -> str:

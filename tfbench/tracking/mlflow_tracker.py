@@ -3,6 +3,7 @@
 It is asked by a `tfbench.tracking.tracker.Tracker`, over a socket that it inherits, and ends with it.
 """
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -32,7 +33,6 @@ from tfbench.tracking.mlflow_calls import (
     find_patience,
     get_run,
     log_whole,
-    make_database,
     metrics_at,
     milliseconds,
     search_run,
@@ -54,17 +54,6 @@ Bounded = Callable[[float], contextlib.AbstractContextManager[object]]
 _BYTES_PER_SECOND = 2**20  # of files, on a slow line
 _SECONDS_PER_RUN = 1.0  # of a sweep, each of which takes a call
 _MARGIN = 1.25  # MLflow's own patience ends first, and knows more of what is wrong
-
-
-@dataclasses.dataclass(kw_only=True, slots=True)
-class _Progress:
-    """What MLflow has of one run."""
-
-    run: TrackedRun
-    params: set[str]
-    tags: dict[str, str]
-    is_deleted: bool  # by a user of MLflow, who will not want it back
-    epochs: int = 0
 
 
 class MlflowTracker:
@@ -92,13 +81,14 @@ class MlflowTracker:
         self._recover = describe_recovery(tracking_uri, store)
         self._client: MlflowClient | None = None
         self._experiment_id: str | None = None
-        self._progress: dict[str, _Progress] = {}
+        self._runs: dict[str, Run] = {}  # MLflow's, as they were found, with what was sent since
+        self._num_epochs = collections.Counter[str]()  # that were sent of each
         self._followed = ""  # run, of which so much was read:
         self._journal, self._replay = Follower(store.root), Replay()
 
     def prepare(self) -> None:
         """Imports MLflow and connects; a database that is not there yet is not made."""
-        with self._asking(""):  # whoever calls knows what it means that nothing answers
+        with self._asking():
             if not self._database or self._database.exists():
                 self._connected().get_experiment_by_name(self._experiment)
             else:
@@ -140,22 +130,24 @@ class MlflowTracker:
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
         """Brings the MLflow run up to `result`, creating it first; sends only what was not sent before."""
         with self._asking():
-            return self._update(result, summary).run
+            run = self._runs.get(result.request.run_id) or self._attach(result)
+            if not _is_deleted(run):
+                self._send(run, result, summary)
+            return self._place_of(run)
 
     def finish(self, result: RunResult, files: Path) -> None:
         """Ends the MLflow run that was brought up to `result`, which is over, and adds all files of a folder to it."""
         size = sum(path.stat().st_size for path in files.rglob("*") if path.is_file())
-        run_id = result.request.run_id
-        progress = self._progress[run_id]
+        run = self._runs[result.request.run_id]
+        if _is_deleted(run):
+            return
         with self._asking(more=size / _BYTES_PER_SECOND):
-            if progress.is_deleted:
-                return
+            client, mlflow_id = self._connected(), run.info.run_id
             if not self._database:  # at which a call that was given up may have made a second run since
-                search_run(self._connected(), progress.run.experiment_id, run_id)
+                search_run(client, run.info.experiment_id, result.request.run_id)
             # Before the files: the status is true even if the files cannot be stored.
-            ended = milliseconds(end_of(result))
-            self._connected().set_terminated(progress.run.run_id, status=result.status, end_time=ended)
-            self._connected().log_artifacts(progress.run.run_id, str(files))
+            client.set_terminated(mlflow_id, status=result.status, end_time=milliseconds(end_of(result)))
+            client.log_artifacts(mlflow_id, str(files))
 
     def show_sweep(self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]) -> TrackedSweep:
         """Writes the view of a sweep into the experiment, and what is known since all of its runs are made.
@@ -179,62 +171,49 @@ class MlflowTracker:
 
             if self._database:
                 if not self._database.exists():
-                    make_database(self._database)
+                    database.create(self._database)
                 database.experiment_ids(self._database)  # of a damaged file, MLflow would try again for minutes
                 if self._database == self._store.database.absolute():
                     database.relocate(self._database, self._store.artifacts)
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
         return self._client
 
-    def _update(self, result: RunResult, summary: Summary | None) -> _Progress:
-        progress = self._progress.get(result.request.run_id) or self._attach(result)
-        if progress.is_deleted:
-            return progress
+    def _send(self, run: "Run", result: RunResult, summary: Summary | None) -> None:
+        run_id, known = result.request.run_id, run.data
         figures = fields.summary_metrics(summary) if summary else {}
         metrics = metrics_at(figures, timestamp=milliseconds(end_of(result)))
-        for epoch in result.epochs[progress.epochs :]:
+        for epoch in result.epochs[self._num_epochs[run_id] :]:
             at = milliseconds(epoch.finished_at)
             metrics += metrics_at(fields.epoch_metrics(epoch), timestamp=at, step=epoch.epoch)
-        params = {key: value for key, value in fields.params(result).items() if key not in progress.params}
-        tags = {key: value for key, value in fields.tags(result, summary).items() if progress.tags.get(key) != value}
-        if fields.COLOR_TAG in progress.tags:  # a user of MLflow may have chosen another one
+        params = {key: value for key, value in fields.params(result).items() if key not in known.params}
+        tags = {key: value for key, value in fields.tags(result, summary).items() if known.tags.get(key) != value}
+        if fields.COLOR_TAG in known.tags:  # a user of MLflow may have chosen another one
             tags.pop(fields.COLOR_TAG, None)
-        log_whole(self._connected(), progress.run.run_id, metrics=metrics, params=params, tags=tags)
-        progress.epochs = len(result.epochs)
-        progress.params |= params.keys()
-        progress.tags |= tags
-        return progress
+        log_whole(self._connected(), run.info.run_id, metrics=metrics, params=params, tags=tags)
+        self._num_epochs[run_id] = len(result.epochs)
+        known.params.update(params)
+        known.tags.update(tags)
 
-    def _attach(self, result: RunResult) -> _Progress:
-        """Finds the MLflow run that stands for a result, or creates it."""
+    def _attach(self, result: RunResult) -> "Run":
+        """Finds the MLflow run that stands for a result, or creates it: by its noted id, whatever its experiment is."""
         run_id = result.request.run_id
-        run = self._find_noted(run_id) or self._find_or_create(result)
-        uri, experiment_id = without_secrets(self._uri), run.info.experiment_id
-        tracked = TrackedRun(tracking_uri=uri, experiment_id=experiment_id, run_id=run.info.run_id)
-        self._progress[run_id] = _Progress(
-            run=tracked,
-            params=set(run.data.params),
-            tags=dict(run.data.tags),
-            is_deleted=run.info.lifecycle_stage == "deleted",
-        )
-        state = self._store.read_state(run_id)
+        client, state, run = self._connected(), self._store.read_state(run_id), None
+        if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
+            run = get_run(client, state.run.run_id, run_id)
+        if run is None:
+            experiment_id, at = self._resolve_experiment(), milliseconds(result.request.created)
+            find = functools.partial(search_run, client, experiment_id, run_id)
+            run = find() or create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, fields.run_name(result))
+        self._runs[run_id] = run
+        tracked = self._place_of(run)
         if state is None or state.run != tracked:
             new = TrackingState(tracking_uri=self._uri, experiment=self._experiment, run=tracked)
             self._store.write_state(run_id, new)
-        return self._progress[run_id]
+        return run
 
-    def _find_noted(self, run_id: str) -> "Run | None":
-        """Finds a run by its noted id, whatever its experiment is called by now."""
-        state = self._store.read_state(run_id)
-        if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
-            return get_run(self._connected(), state.run.run_id, run_id)
-        return None
-
-    def _find_or_create(self, result: RunResult) -> "Run":
-        client, experiment_id, run_id = self._connected(), self._resolve_experiment(), result.request.run_id
-        find = functools.partial(search_run, client, experiment_id, run_id)
-        at, name = milliseconds(result.request.created), fields.run_name(result)
-        return find() or create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, name)
+    def _place_of(self, run: "Run") -> TrackedRun:
+        uri = without_secrets(self._uri)
+        return TrackedRun(tracking_uri=uri, experiment_id=run.info.experiment_id, run_id=run.info.run_id)
 
     def _resolve_experiment(self) -> str:
         """Returns the experiment's id; makes the experiment and its pre-set view where they are missing."""
@@ -269,11 +248,16 @@ class MlflowTracker:
         return experiment
 
     @contextlib.contextmanager
-    def _asking(self, remedy: str | None = None, more: float = 0.0) -> Iterator[None]:
-        with explained(self._uri, self._recover if remedy is None else remedy, self._recover):
+    def _asking(self, remedy: str = "", more: float = 0.0) -> Iterator[None]:
+        with explained(self._uri, remedy or self._recover):
             set_up_mlflow()
             with self._bounded(more):
                 yield
+
+
+def _is_deleted(run: "Run") -> bool:
+    """Says whether a user of MLflow has deleted a run, which he will not want back."""
+    return bool(run.info.lifecycle_stage == "deleted")
 
 
 def main() -> None:

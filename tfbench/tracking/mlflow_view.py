@@ -149,12 +149,6 @@ def line(metric: str, *, over: str | None = None, scale: str = "linear") -> Char
     }
 
 
-def curve_chart(*metrics: str) -> Chart:
-    """Returns a chart of a line with points a run and metric, over steps that are sizes; both axes are logarithmic."""
-    points = {"selectedMetricKeys": list(metrics), "xAxisScaleType": "log", "displayPoints": True}
-    return line(metrics[0], scale="log") | points
-
-
 # Of all runs of an experiment.
 OVERVIEW = View(
     key="tfbench",
@@ -227,4 +221,5 @@ def _curve_charts(curves: "Sequence[Curve]") -> list[Chart]:
     groups = [group for group in ([found[SPEED]] if SPEED in found else [], ratios) if group]
     if all(len(curve.points) == 1 for curve in curves):
         return [bars(name) for group in groups for name in group]
-    return [curve_chart(*group) for group in groups]
+    points_too = {"xAxisScaleType": "log", "displayPoints": True}  # of sizes: both axes are logarithmic
+    return [line(group[0], scale="log") | {"selectedMetricKeys": group} | points_too for group in groups]

@@ -45,18 +45,12 @@ def choose_port(wanted: int | None, host: str = HOST) -> int:
     Raises:
         TrackingError: The wanted port, or every one that was tried, is in use; or it cannot be listened on.
     """
-    if wanted is not None:
-        if not _is_free(wanted, host):
-            raise TrackingError(
-                f"port {wanted} of {host} is in use. Name another one with --port, or none to let tfbench choose."
-            )
-        return wanted
-    for port in range(DEFAULT_PORT, DEFAULT_PORT + TRIED_PORTS):
+    ports = range(DEFAULT_PORT, DEFAULT_PORT + TRIED_PORTS) if wanted is None else [wanted]
+    for port in ports:
         if _is_free(port, host):
             return port
-    raise TrackingError(
-        f"ports {DEFAULT_PORT} to {DEFAULT_PORT + TRIED_PORTS - 1} of {host} are all in use. Use --port."
-    )
+    more = "" if wanted else f", and so is every one up to {ports[-1]}"
+    raise TrackingError(f"port {ports[0]} of {host} is in use{more}. Name another one with --port.")
 
 
 def public_name(host: str) -> str:

@@ -15,11 +15,9 @@ from tfbench.machine import children
 from tfbench.records.run import TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
-from tfbench.tracking.address import is_server, require_address
-from tfbench.tracking.mlflow_calls import find_patience
+from tfbench.tracking.address import require_address
 from tfbench.wording import without_secrets
 
-WORD_SECONDS = 5.0  # of waiting for a server, after which its user hears what is waited for
 REST_SECONDS = 300.0  # after a server was silent, until it is asked again
 STOP_SECONDS = 20.0  # for the process to leave: on a busy machine it takes seconds
 _POLL_SECONDS = 0.2
@@ -55,29 +53,17 @@ class Tracker:
         tracking_uri: Of a server, or of a database.
         experiment: Made if it is not there.
         store: Where the journals are, and where it is noted which MLflow run stands for which run.
-        tell: Called with what is waited for, once.
 
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
     """
 
-    def __init__(
-        self,
-        tracking_uri: str,
-        experiment: str,
-        store: Store,
-        tell: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, tracking_uri: str, experiment: str, store: Store) -> None:
         require_address(tracking_uri)
         self._place = (tracking_uri, experiment, store.root)
         self._recover = describe_recovery(tracking_uri, store)
-        self._tell, self._word = None, ""
-        if is_server(tracking_uri):
-            self._tell = tell
-            self._word = f"waiting for MLflow at {without_secrets(tracking_uri)} (gives up after {find_patience():g} s)"
         self._child: _Child | None = None
         self._silence: tuple[float, SilentServerError] | None = None  # until when the server is not asked, and why
-        self._waited = 0.0  # seconds, for the answer that comes next
 
     def prepare(self) -> None:
         """Has MLflow imported and connected; a database that is not there yet is not made.
@@ -108,13 +94,16 @@ class Tracker:
             answer.set_exception(self._silence[1])
             return answer
         try:
-            child = self._child_that_runs()
+            if self._child is None or self._child.process.poll() is not None:
+                self._lose()
+                self._child = _Child(self._place)
+                weakref.finalize(self, self._child.end)
         except OSError as error:
             answer.set_exception(TrackingError(f"MLflow's process cannot be started: {error}. {self._recover}"))
             return answer
-        child.pending.append(answer)
+        self._child.pending.append(answer)
         try:
-            child.connection.send((method, arguments))
+            self._child.connection.send((method, arguments))
         except OSError:
             self._lose()
         return answer
@@ -131,13 +120,6 @@ class Tracker:
             pass
         return answer.result()
 
-    def _child_that_runs(self) -> "_Child":
-        if self._child is None or self._child.process.poll() is not None:
-            self._lose()
-            self._child = _Child(self._place)
-            weakref.finalize(self, self._child.end)
-        return self._child
-
     def _take_in(self, seconds: float) -> None:
         """Takes in what the process says within some seconds."""
         child = self._child
@@ -145,25 +127,17 @@ class Tracker:
             return
         try:
             if not child.connection.poll(seconds):
-                self._wait_longer(seconds)
                 return
             is_good, value = child.connection.recv()
         except (EOFError, OSError):
             self._lose()
             return
-        self._waited = 0.0
         if is_good:
             child.pending.popleft().set_result(value)
             return
         if isinstance(value, SilentServerError):
             self._silence = time.monotonic() + REST_SECONDS, value
         child.pending.popleft().set_exception(value)
-
-    def _wait_longer(self, seconds: float) -> None:
-        self._waited += seconds
-        if self._tell and self._waited > WORD_SECONDS:
-            self._tell(self._word)
-            self._tell = None
 
     def _lose(self) -> None:
         """Gives the process up, if there is one, and all that it was asked."""

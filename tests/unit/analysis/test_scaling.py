@@ -10,7 +10,7 @@ from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.scaling import Estimate, Scaling, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
-from tfbench.records.scaling import Mode, find_scaling_setups, replica_setups
+from tfbench.records.scaling import Mode, find_scaling_modes, replica_setups
 from tfbench.records.sweep import Setup, resolve_recipe
 from tfbench.report.comparison.comparison import comparison_document
 from tfbench.report.comparison.plots import comparison_plots, corner_rows
@@ -220,10 +220,10 @@ def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_a_setup()
     plan = build_plan(variations=(), setups=replica_setups("cpu", (1, 2, 4)), per_replica_batch_size=16)
     sizes = [resolve_recipe(plan, {}, setup).training.global_batch_size for setup in plan.setups]
     assert sizes == [16, 32, 64]
-    assert find_scaling_setups(plan) == ("cpu", (1, 2, 4), ("data",))
-    assert find_scaling_setups(build_plan()) is None  # batch sizes are varied
+    assert find_scaling_modes(plan) == ("data",)
+    assert find_scaling_modes(build_plan()) == ()  # batch sizes are varied
     for setups in (replica_setups("cpu", (1, 2))[::-1], replica_setups("cpu", (2,))):
-        assert find_scaling_setups(build_plan(variations=(), setups=setups)) is None
+        assert find_scaling_modes(build_plan(variations=(), setups=setups)) == ()
 
 
 def test_a_plan_of_modes_is_known_by_its_setups_and_keeps_meshes_from_those_that_cut_nothing() -> None:
@@ -232,9 +232,9 @@ def test_a_plan_of_modes_is_known_by_its_setups_and_keeps_meshes_from_those_that
         for setup in replica_setups("cpu", (1, 2), MODES, "jax")
     ]
     plan = build_plan(variations=(), setups=tuple(setups))
-    assert find_scaling_setups(plan) == ("cpu", (1, 2), MODES)
+    assert find_scaling_modes(plan) == MODES
     unlike = (*setups[:2], Setup(strategy="other", devices=("cpu:0",)))
-    assert find_scaling_setups(build_plan(variations=(), setups=unlike)) is None
+    assert find_scaling_modes(build_plan(variations=(), setups=unlike)) == ()
     plan.tables["distribution"] |= {"strategy": "hybrid", "mesh": {"data": 2}}
     meshes = [resolve_recipe(plan, {}, setup).distribution.mesh for setup in (setups[0], setups[1], setups[3])]
     assert meshes == [{}, {}, {"data": 2}]

@@ -10,7 +10,7 @@ import pytest
 from searches import PlantedRuns
 from tfbench.errors import DeviceError
 from tfbench.machine import devices
-from tfbench.records.scaling import find_scaling_setups
+from tfbench.records.scaling import find_scaling_modes
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
@@ -42,7 +42,7 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(
     again = tfbench("compare", "--sweep", "@last")
     assert again.exit_code == 0 and again.stdout in done.stdout
     plan = plan_of(runs)
-    assert (plan.per_replica_batch_size, find_scaling_setups(plan)) == (None, ("gpu", (1, 2), ("data",)))
+    assert (plan.per_replica_batch_size, find_scaling_modes(plan)) == (None, ("data",))
 
 
 @pytest.mark.parametrize(

@@ -91,12 +91,12 @@ REJECTED = {
     "sweep mine.toml --refine 3 --vary training.global_batch_size=1..8 --aa": "leave --refine out",
     "crossover mine.toml --vary training.global_batch_size=1..8": "Missing option '--between'",
     "crossover mine.toml --vary training.global_batch_size=1..8 --between default default": "both setups are",
-    "crossover mine.toml --vary training.precision=1..8 --between default one_device": "needs a number",
+    "crossover mine.toml --vary training.precision=1..8 --between default one_device": "precision: must be one of",
     "crossover mine.toml --vary training.global_batch_size=8..8 --between default 'mirrored cpu:0,cpu:1'": (
         "two or more multiples of 2"
     ),
     "scale mine.toml --replicas 2 --modes data,layers": "--modes: must be some of data,workers,model,hybrid.",
-    "scale mine.toml --replicas 2 --modes data,model": "--modes model: strategy model: not on backend tensorflow: ",
+    "scale mine.toml --replicas 2 --modes data,model": "strategy model: not on backend tensorflow: ",
     "scale mine.toml --replicas 1": "--replicas: must be numbers such as 1,2,4, one of them above 1. Received: 1.",
     "scale mine.toml --devices cpu --replicas 1,128": "devices: cpu:0 to cpu:63. Received: 'cpu:",
     "scale mine.toml --devices cpu --replicas 2 --set training.compiler=xla": "XLA cannot compile a step over several",

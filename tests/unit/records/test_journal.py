@@ -4,7 +4,6 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -175,37 +174,21 @@ def test_two_processes_append_whole_lines(path: Path) -> None:
         assert [note.split()[1] for note in notes if note.startswith(name)] == [str(index) for index in range(300)]
 
 
-class FullDisk:
-    """Stands in for `os.write` on a disk that is full as long as the reserve lies on it; takes part of a line first."""
-
-    def __init__(self, reserve: Path, write: Callable[[int, bytes], int]) -> None:
-        self._reserve, self._write = reserve, write
-
-    def __call__(self, file: int, data: bytes) -> int:
-        if not self._reserve.exists():
-            return self._write(file, data)
-        if len(data) > 10:
-            return self._write(file, data[:10])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-@pytest.fixture
-def full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
-    journal = write_request(path)
-    journal.reserve()
-    monkeypatch.setattr(os, "write", FullDisk(path.with_suffix(".reserve"), os.write))
-    return journal
-
-
 @pytest.mark.usefixtures("spans_are_held_back")
-def test_writes_spans_and_record_from_the_reserve_when_the_disk_is_full(path: Path, full_disk: Journal) -> None:
-    full_disk.append_span(build_span())
+def test_writes_spans_and_record_from_the_reserve_when_the_disk_is_full(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, reserve, real_write = write_request(path), path.with_suffix(".reserve"), os.write
+    journal.reserve()
+    # As long as the reserve lies on it, the disk takes a part of a line.
+    monkeypatch.setattr(os, "write", lambda file, data: real_write(file, data[:10] if reserve.exists() else data))
+    journal.append_span(build_span())
     with pytest.raises(DiskFullError) as caught:
-        full_disk.append("epoch", **plain_fields(epoch=build_epoch()))
+        journal.append("epoch", **plain_fields(epoch=build_epoch()))
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(path))
     assert kinds(path) == ["request", "spans", "epoch"]
     assert replay(read_records(path)).epochs == (build_epoch(),)
-    assert not path.with_suffix(".reserve").exists()
+    assert not reserve.exists()
 
 
 def test_a_disk_full_beyond_the_reserve_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

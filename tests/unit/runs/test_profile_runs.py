@@ -45,7 +45,7 @@ def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:
     assert None not in metrics.values()
     ended = build_profile_run(profile=Profile(), exit=KILLED)  # before its first round
     assert not summarize_run(ended).metrics.keys() & PROFILE_METRICS.keys()
-    assert "Profile of a step, no training.\n" in fields.describe(ended, summarize_run(ended))
+    assert "Profile (step), no training.\n" in fields.describe(ended, summarize_run(ended))
 
 
 def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_store(

@@ -9,7 +9,7 @@ import pytest
 from sweeps import build_plan, write_sweep
 from tfbench.cli import ui
 from tfbench.errors import TrackingError
-from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan
+from tfbench.records.sweep import PlannedRun, SweepPlan
 from tfbench.store.store import Store, TrackingState
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_sweep
@@ -68,16 +68,12 @@ def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> No
 
 
 def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> None:
-    expected = "sweep abc: none of its 7 runs is in MLflow. `tfbench recover` brings them there"
+    expected = "sweep abc: none of its runs is in MLflow. `tfbench recover` brings those that are stored there"
     for is_tracked in (False, True):
         if is_tracked:
             track(store)
         with pytest.raises(TrackingError, match=expected):
             find_shown_sweep(store, *read_sweep(store, "abc"), Tracker().at)
-    with pytest.raises(TrackingError, match=r"none of its runs is stored. `tfbench sweep --resume abc` makes those"):
-        find_shown_sweep(
-            store, build_plan(), {0: PlannedRunResult(number=0, outcome="REJECTED", reason="x")}, Tracker().at
-        )
 
 
 @pytest.fixture

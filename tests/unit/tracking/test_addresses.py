@@ -52,7 +52,6 @@ def test_the_password_comes_from_the_user_s_call_or_environment(store: Store, mo
     [
         ("https://mlflow.example/?token=s3cret", "MLFLOW_TRACKING_TOKEN is for a token"),
         ("https://me:pw#s3cret@mlflow.example", "write special characters as %3A, %2F"),
-        ("https://me:***@mlflow.example", r"*** stands for a password, which is shown nowhere. Write it."),
         *(
             (uri, "must be like http://USER:PASSWORD@HOST:PORT/PATH, the port a number")
             for uri in (
@@ -108,10 +107,6 @@ def test_a_traceback_has_no_password_of_mlflow_s_own_error() -> None:
     shown = "".join(traceback.format_exception(caught.value))
     assert "MLflow at https://me:***@mlflow.example/team: rejected. Try again." in shown
     assert "s3cret" not in shown
-
-    with pytest.raises(TrackingError) as caught, explained(SERVER, "Try again."):
-        raise MlflowException("rejected")
-    assert isinstance(caught.value.__cause__, MlflowException)
 
 
 def test_an_answer_that_is_no_utf_8_or_no_json_is_an_error_of_the_server() -> None:

@@ -9,7 +9,7 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, value_of
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.analysis.run.warnings import merge_warnings
-from tfbench.records.scaling import find_scaling_setups
+from tfbench.records.scaling import find_scaling_modes
 from tfbench.records.sweep import (
     PlannedRun,
     SweepPlan,
@@ -53,7 +53,7 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
         ("batch", _describe_batch(plan)),
         *(("setup", setup.label) for setup in plan.setups),
         ("runs", f"{' x '.join(factors)} = {count(total, 'run')}{left}"),
-        ("time", f"about {format_guess(estimate_seconds(plan, num_left))}"),
+        ("time", f"about {format_guess(num_left * estimate_seconds(plan))}"),
         ("limits", "; ".join(_list_limits(plan))),
     ]
     is_alone = len(plan.setups) == 1 and num_left == total
@@ -62,11 +62,11 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
 
 
 def _describe_batch(plan: SweepPlan) -> str:
-    scaling = find_scaling_setups(plan)
+    modes = find_scaling_modes(plan)
     if plan.per_replica_batch_size is not None:
-        what = "replica" if scaling and scaling.modes == ("data",) else "device"
+        what = "replica" if modes == ("data",) else "device"
         return f"{count(plan.per_replica_batch_size, 'sample')} per step and {what} (weak scaling)"
-    if scaling:
+    if modes:
         return f"{count(plan.tables['training']['global_batch_size'], 'sample')} per step in total (strong scaling)"
     return ""
 
@@ -83,7 +83,7 @@ def _list_limits(plan: SweepPlan) -> Iterator[str]:
 def taste_lines(plan: SweepPlan, width: int) -> list[str]:
     """Returns what a sweep of very short runs is good for; nothing for others, nor for `tfbench scale`."""
     seconds = plan.tables.get("measurement", {}).get("seconds")
-    if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_setups(plan) or not plan.argv:
+    if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_modes(plan) or not plan.argv:
         return []
     on = ", synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
     words = list(plan.argv)
