@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from browser import free_port
 from runs import NO_CHECKS, clean_environment, run
 from tfbench.records.journal import read_records
 from tfbench.store.store import Store
@@ -63,9 +63,7 @@ def test_the_script_of_the_page_makes_tasks_and_what_is_missing_is_made_here(tmp
 def ray(tmp_path: Path) -> Iterator[str]:
     """The address of a cluster of two nodes."""
     pytest.importorskip("ray")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     temporary = Path("/tmp", f"tfbench-ray-{os.getpid()}")  # paths of Ray's sockets must be short
     environment = clean_environment() | {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     before = {process.pid for process in psutil.process_iter()}

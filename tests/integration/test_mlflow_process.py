@@ -163,11 +163,7 @@ def test_recover_asks_it_once_and_gives_up(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     done = tfbench("recover", "--tracking-uri", address)
     assert done.exit_code == 2
-    reason = f"MLflow at {address}: did not answer within 2 s, which MLFLOW_HTTP_REQUEST_TIMEOUT sets. What "
-    reason += (
-        f"was measured is safe in the journal; `tfbench recover --tracking-uri {address}` brings MLflow up to date"
-    )
-    assert [line.partition("failed     ")[2][: len(reason)] for line in done.stdout.splitlines()] == [reason, reason]
+    assert done.stdout.count(f"failed     MLflow at {address}: did not answer within 2 s") == 2
     assert "2 of 2 runs could not be brought into MLflow" in done.stderr
     assert count_calls(silent) == 2  # the first, and its one repetition
 
@@ -175,9 +171,7 @@ def test_recover_asks_it_once_and_gives_up(
 def test_a_timeout_that_is_none_is_rejected(tfbench: Cli, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "soon")
     done = tfbench("recover", "--tracking-uri", address)
-    assert done.exit_code == 2
-    assert "MLFLOW_HTTP_REQUEST_TIMEOUT and MLFLOW_HTTP_REQUEST_MAX_RETRIES must be numbers" in done.stdout
-    assert "Traceback" not in done.stderr
+    assert (done.exit_code, "must be numbers" in done.stdout, "Traceback" in done.stderr) == (2, True, False)
 
 
 @pytest.mark.parametrize(("own", "timeout"), [({}, "10"), ({"MLFLOW_HTTP_REQUEST_TIMEOUT": "3"}, "3")])
