@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from browser import free_port
-from runs import NO_CHECKS, clean_environment, run
+from runs import NO_CHECKS, clean_environment, run, run_in_bash
 from tfbench.records.journal import read_records
 from tfbench.store.store import Store
 
@@ -40,18 +40,9 @@ def test_the_script_of_the_page_makes_tasks_and_what_is_missing_is_made_here(tmp
     short = commands.replace("--plan", f"--repeats 1 --seconds 0.2 {' '.join(NO_CHECKS)} --plan")
     # Stands for Slurm, which calls the last task of two, and calls it again; the first it never comes to.
     slurm = 'sbatch() { for SLURM_ARRAY_TASK_ID in 1 1; do export SLURM_ARRAY_TASK_ID; bash "${@: -1}"; done; }\n'
-    done = subprocess.run(
-        ["bash", "-e", "-c", slurm + short.replace("@last", "@last --format json")],
-        cwd=tmp_path,
-        env=clean_environment() | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    printed = run_in_bash(slurm + short.replace("@last", "@last --format json"), tmp_path)
     assert len(Store(tmp_path / "nodes").run_ids()) == 2
-    document = json.loads(done.stdout[done.stdout.index("\n{\n") :])
+    document = json.loads(printed[printed.index("\n{\n") :])
     assert speeds_of(document) == {32: [False, False], 512: [True, True]}
     whole = run("sweep", "--resume", "@last", "--no-mlflow", "--format", "json", cwd=tmp_path)
     assert (whole.exit_code, whole.document["num_left"]) == (0, 0), whole.stderr

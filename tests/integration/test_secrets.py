@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,7 +9,7 @@ import pytest
 
 from holding import plant
 from runs import NO_CHECKS, Finished, run
-from servers import LossyProxy, MlflowServer, serving
+from servers import LossyProxy, serving
 
 pytestmark = pytest.mark.slow
 
@@ -34,20 +33,7 @@ sys.addaudithook(note)
 """
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
-    with serving(tmp_path_factory.mktemp("server")) as server:
-        yield server
-
-
-@contextlib.contextmanager
-def guarded(server: MlflowServer) -> Iterator[LossyProxy]:
-    """Lets nobody through to a server who does not know the password."""
-    with contextlib.closing(LossyProxy(server, f"Basic {PLANTED[-1]}")) as proxy:
-        yield proxy
-
-
-def test_what_lets_a_user_in_is_used_and_kept_nowhere(server: MlflowServer, tmp_path: Path) -> None:
+def test_what_lets_a_user_in_is_used_and_kept_nowhere(tmp_path: Path) -> None:
     called, printed = tmp_path / "called", tmp_path / "printed"
     noting = plant(tmp_path, NOTING.format(path=str(called)))
 
@@ -58,21 +44,22 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(server: MlflowServer, tmp_
             file.writelines([done.stdout, done.stderr])
         return done
 
-    with guarded(server) as proxy:
-        uri = f"http://me:{QUOTED}@127.0.0.1:{proxy.port}"
-        tfbench(*SWEEP, "--set", "measurement.steps=5", *NO_CHECKS, uri=uri)
-        assert "is tracked at" in tfbench("ui", "--sweep", "@last", uri=uri).stderr
-        tfbench("report", "--sweep", "@last", "-o", "report.html", uri=uri)
-        tfbench("compare", "--sweep", "@last", "--format", "markdown", uri=uri)
-        for command in ("runs", "recover"):
-            tfbench(command, "--format", "json", uri=uri)
-        found = tfbench("runs", "@last", "--format", "json", uri=uri).document
-        assert found["mlflow"]["tracking_uri"] == uri.replace(QUOTED, "***")
-        tfbench("runs", "@last", uri=uri)
-        tfbench("export", "@last", "-o", "run.jsonl", uri=uri)
-        tfbench("import", "run.jsonl", "--store", "other", "--tracking-uri", uri, uri=uri)
-    with contextlib.closing(LossyProxy(server, "nobody")) as proxy:  # which rejects all
-        tfbench(*RUN, "--format", "json", uri=f"http://me:{QUOTED}@127.0.0.1:{proxy.port}")
+    with serving(tmp_path) as server:
+        with contextlib.closing(LossyProxy(server, f"Basic {PLANTED[-1]}")) as proxy:  # which lets in who knows it
+            uri = f"http://me:{QUOTED}@127.0.0.1:{proxy.port}"
+            tfbench(*SWEEP, "--set", "measurement.steps=5", *NO_CHECKS, uri=uri)
+            assert "is tracked at" in tfbench("ui", "--sweep", "@last", uri=uri).stderr
+            tfbench("report", "--sweep", "@last", "-o", "report.html", uri=uri)
+            tfbench("compare", "--sweep", "@last", "--format", "markdown", uri=uri)
+            for command in ("runs", "recover"):
+                tfbench(command, "--format", "json", uri=uri)
+            found = tfbench("runs", "@last", "--format", "json", uri=uri).document
+            assert found["mlflow"]["tracking_uri"] == uri.replace(QUOTED, "***")
+            tfbench("runs", "@last", uri=uri)
+            tfbench("export", "@last", "-o", "run.jsonl", uri=uri)
+            tfbench("import", "run.jsonl", "--store", "other", "--tracking-uri", uri, uri=uri)
+        with contextlib.closing(LossyProxy(server, "nobody")) as proxy:  # which rejects all
+            tfbench(*RUN, "--format", "json", uri=f"http://me:{QUOTED}@127.0.0.1:{proxy.port}")
     assert "tfbench.worker" in called.read_text() and printed.stat().st_size
-    for path in (path for folder in (tmp_path, server.files.parent) for path in folder.rglob("*") if path.is_file()):
+    for path in (path for path in tmp_path.rglob("*") if path.is_file()):
         assert [secret for secret in PLANTED if secret.encode() in path.read_bytes()] == [], path

@@ -6,6 +6,7 @@ Its store has MLflow's database already, as it has for all but a user's first co
 import contextlib
 import itertools
 import json
+import os
 import re
 import signal
 import subprocess
@@ -166,6 +167,22 @@ def facts_of(program: str | Path, *arguments: str, **environment: str) -> Any:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_in_bash(script: str, cwd: Path) -> str:
+    """Returns what a script prints that finds `tfbench`, as on a user's path, and must succeed."""
+    done = subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=cwd,
+        env=clean_environment() | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 def _have_database(arguments: tuple[str, ...], cwd: Path) -> None:
