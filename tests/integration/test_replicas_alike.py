@@ -30,7 +30,7 @@ from tfbench import backends
 from tfbench.backends.tensorflow import input_pipeline, placement, replica_check
 from tfbench.errors import MeasurementError
 from tfbench.recipe.files import find_recipe, load_recipe
-from tfbench.records.journal import Journal, read_records
+from tfbench.records.journal import Journal
 from tfbench.records.run import RunRequest
 from tfbench.worker import benchmark
 from tfbench.worker.breakdown import Breakdown
@@ -130,7 +130,7 @@ with (mock.patch.object(tf.distribute, "ReductionToOneDevice", tf.distribute.Hie
         benchmark.run_benchmark(request, Journal(path), Breakdown(0), lambda: None)
     except MeasurementError as error:
         facts["error"] = str(error)
-facts["kinds"] = [record["kind"] for record in read_records(path)]
+facts["kinds"] = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
 
 ROWS, STEPS = 4, 3
 training = TrainingConfig(global_batch_size=ROWS, epochs=1, loss="summed_squared_error")
