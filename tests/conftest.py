@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-import generated
 from contract import Finished
 
+settings.register_profile(
+    "few", max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+settings.register_profile("many", settings.get_profile("few"), max_examples=10_000, derandomize=False, print_blob=True)
 if not any(argument.startswith("--hypothesis-profile") for argument in sys.argv):
     settings.load_profile("few")
 
@@ -55,12 +58,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("faults")]
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Says in one line how much generated input was tried."""
-    if generated.tried:
-        terminalreporter.write_line(generated.summary_line())
 
 
 @pytest.hookimpl(tryfirst=True)  # before fixtures that a test shares with others

@@ -54,14 +54,9 @@ def test_spans_agree_with_the_gpu_s_own_events() -> None:
     """
     found = probe("clock", device=DEVICE, size=4096, num_steps=120)
     spans, events = found["span_seconds"], found["event_seconds"]
-    by_events = sum(spans) / sum(events) - 1
-    show(
-        f"a step of {1e3 * found['step_seconds']:.2f} ms, ten products of 4096 rows",
-        f"spans against events: {by_events:+.3%} ({len(spans)} spans of {1e3 * sum(spans) / len(spans):.0f} ms)",
-        f"worst span: {max((abs(a / b - 1) for a, b in zip(spans, events, strict=True)), default=0):.3%}",
-    )
+    show("steps of ten products of 4096 rows", *(f"{name}: {value}" for name, value in found.items()))
     assert len(spans) == len(events) >= 5
-    assert abs(by_events) <= TOLERANCE
+    assert sum(spans) == pytest.approx(sum(events), rel=TOLERANCE)
 
 
 def test_the_measured_peak_is_no_more_than_published_and_no_less_than_half() -> None:

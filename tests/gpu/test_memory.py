@@ -1,14 +1,14 @@
 """A GPU's memory: what a run records of it, and what becomes of a run that it does not suffice for."""
 
-import json
 from pathlib import Path
 
 import psutil
 import pytest
 
 from gpu_machine import DEVICE, NAME, ON_BACKEND, REHEARSAL, SETUP, of_a_gpu_alone, run, run_json, show
-from runs import journal_of, of_kind
+from runs import of_kind
 from tfbench.machine import gpus
+from tfbench.records.journal import read_records
 
 pytestmark = pytest.mark.gpu
 
@@ -68,9 +68,7 @@ def test_a_batch_that_does_not_fit_is_out_of_memory_and_the_sweep_goes_on(tmp_pa
     assert REHEARSAL or "out of memory" in done.stdout
     journals = sorted((tmp_path / "mlruns/journals").glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
     assert len(journals) == 2
-    (exit_record,) = of_kind(journal_of(tmp_path / "mlruns"), "exit")
-    first = [text for text in journals[0].read_text().splitlines() if '"kind":"exit"' in text]
-    show("how the first ended", *(text[:600] for text in first))
-    assert exit_record["status"] == "FINISHED"
-    assert json.loads(first[0])["status"] == "FAILED"
-    assert "out of memory: " in first[0] or (REHEARSAL and "SIGSEGV" in first[0])
+    (first,), (second,) = (of_kind(list(read_records(path)), "exit") for path in journals)
+    show("how the first ended", first["reason"][:600])
+    assert (first["status"], second["status"]) == ("FAILED", "FINISHED")
+    assert first["reason"].startswith("out of memory: ") or (REHEARSAL and "SIGSEGV" in first["reason"])

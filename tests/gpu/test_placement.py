@@ -68,10 +68,8 @@ def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(tmp_path: 
     lying = ("data_on_device=true", "steps_per_execution=100", f"compiler={compiler}")
     changes = [part for setting in lying for part in ("--set", f"training.{setting}")]
     usual, resident = run_json(*small, cwd=tmp_path), run_json(*small, *changes, cwd=tmp_path)
-    show(
-        f"samples on {DEVICE}, compiler {compiler}: {resident['summary']['samples_per_second']:,.0f} samples/s",
-        f"batches from the host: {usual['summary']['samples_per_second']:,.0f} samples/s",
-    )
+    speeds = [f"{one['summary']['samples_per_second']:,.0f} samples/s" for one in (usual, resident)]
+    show(f"batches from the host, and samples on {DEVICE}, compiler {compiler}", *speeds)
     assert resident["devices"] == [DEVICE]
     assert resident["epochs"][0]["loss"] == pytest.approx(usual["epochs"][0]["loss"], rel=1e-3)
 

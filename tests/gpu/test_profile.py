@@ -24,17 +24,12 @@ def document(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 def test_phases_add_up_to_the_step_and_none_is_negative(document: Any) -> None:
     step = document["profile"]["step"]
-    (first, *_) = document["profile"]["readings"]["rounds"]
     half_width = step["difference_half_width"]
     show(
-        f"a step of {1e3 * step['full_seconds']:.3f} ms +- {1e3 * (step['full_half_width'] or 0):.3f}",
-        *(
-            f"{one['name']:12} {1e3 * one['seconds']:9.3f} ms, {1e3 * one['low']:.3f} to {1e3 * one['high']:.3f}"
-            for one in step["phases"]
-        ),
+        f"a step of {1e3 * step['full_seconds']:.3f} ms",
+        *step["phases"],
         f"the sum less the step: {1e3 * step['difference_seconds']:+.3f} ms +- {1e3 * half_width:.3f}",
         *document["profile"]["warnings"],
-        *(f"read: {name} {1e3 * seconds:.3f} ms" for name, seconds in first["seconds"].items()),
     )
     # Phases are calls that wait for the device each; steps of a training do not, so that they may be shorter.
     assert step["sum_seconds"] >= 0.99 * step["full_seconds"] - 2 * half_width
@@ -55,7 +50,7 @@ def test_a_gpu_s_kernels_are_taken_at_their_own_length_not_scaled_by_the_host_s_
     show(
         f"layers {1e3 * in_layers:.3f} ms, loss and optimizer {1e3 * others:.3f} ms",
         f"all of them in a traced step: {1e3 * min(kernels):.3f} to {1e3 * max(kernels):.3f} ms of kernels",
-        *(f"{layer['name']}: {layer['forward']} {layer['backward']}" for layer in step["layers"]),
+        *step["layers"],
     )
     assert in_layers > 0
     if not REHEARSAL:

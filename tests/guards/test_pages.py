@@ -6,17 +6,15 @@ GPU, or that never end.
 """
 
 import functools
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
 
+from runs import run_in_bash
 from tfbench.cli import cli
 
 ROOT = Path(__file__).parents[2]
@@ -105,18 +103,7 @@ def run_as_user(command: str, folder: Path) -> None:
     shortened = re.sub(
         r"^tfbench sweep\b(?!.*--vary\b)", "tfbench sweep --vary training.global_batch_size=32", shortened
     )
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", shortened],
-        cwd=folder,
-        env=os.environ | {"PATH": path},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    run_in_bash(shortened, folder)
 
 
 def test_the_example_in_python_is_the_one_that_is_tested() -> None:

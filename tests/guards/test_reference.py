@@ -1,11 +1,11 @@
 """The reference in docs/reference/ is what docs/reference.py writes, and leaves nothing out."""
 
-import importlib.util
 from pathlib import Path
 
 import click
 import pytest
 
+import reference
 from tfbench import metrics
 from tfbench.cli import cli
 from tfbench.errors import ExitCode
@@ -13,15 +13,7 @@ from tfbench.errors import ExitCode
 ROOT = Path(__file__).parents[2]
 
 
-def write_pages() -> dict[str, str]:
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return dict(module.write_pages())
-
-
-PAGES = write_pages()
+PAGES = dict(reference.write_pages())
 
 
 def part_of(page: str, heading: str) -> str:

@@ -1,29 +1,17 @@
 """The pages in docs/results/ are what docs/results.py makes of the journals beside them."""
 
-import importlib.util
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import results
 from builders import build_recipe
 from sweeps import build_plan, write_sweep
 from tfbench.recipe.tables import to_tables
 from tfbench.store.store import Store
 
-ROOT = Path(__file__).parents[2]
-
-
-def load_results() -> Any:
-    spec = importlib.util.spec_from_file_location("results", ROOT / "docs" / "results.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 def test_a_sweep_of_one_size_has_a_page_without_a_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    results = load_results()
     store = Store(tmp_path / "store")
     plan = build_plan(sweep_id="a" * 32, variations=(), tables=to_tables(build_recipe(measurement={"seconds": 5.0})))
     write_sweep(store, plan, lambda planned: 100.0)
@@ -34,7 +22,7 @@ def test_a_sweep_of_one_size_has_a_page_without_a_plot(tmp_path: Path, monkeypat
 
 
 def test_pages_say_what_the_journals_say() -> None:
-    pages = load_results().write_pages()
+    pages = results.write_pages()
     assert pages
     for path, text in pages.items():
         assert path.read_text(encoding="utf-8") == text, "run `python docs/results.py`"

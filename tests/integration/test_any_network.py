@@ -4,14 +4,13 @@ Of `own_networks`: a U-Net, two inputs and outputs with weights, a language mode
 """
 
 import functools
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from runs import facts_of
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 STRATEGIES = ("default",) if NAME == "torch" else ("default", "mirrored")
@@ -25,15 +24,7 @@ pytestmark = pytest.mark.slow
 def trained(strategy: str) -> Any:
     """Returns what `own_networks` prints of all networks, trained in one process."""
     probe = Path(__file__).parents[1] / "support" / "own_networks.py"
-    done = subprocess.run(
-        [sys.executable, str(probe), strategy, *NETWORKS],
-        env={**os.environ, "KERAS_BACKEND": NAME, "PYTHONPATH": str(probe.parent)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return facts_of(probe, strategy, *NETWORKS, KERAS_BACKEND=NAME)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

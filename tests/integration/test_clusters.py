@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from runs import NO_CHECKS, clean_environment, run
+from browser import free_port
+from runs import NO_CHECKS, clean_environment, run, run_in_bash
 from tfbench.records.journal import read_records
 from tfbench.store.store import Store
 
@@ -40,18 +40,9 @@ def test_the_script_of_the_page_makes_tasks_and_what_is_missing_is_made_here(tmp
     short = commands.replace("--plan", f"--repeats 1 --seconds 0.2 {' '.join(NO_CHECKS)} --plan")
     # Stands for Slurm, which calls the last task of two, and calls it again; the first it never comes to.
     slurm = 'sbatch() { for SLURM_ARRAY_TASK_ID in 1 1; do export SLURM_ARRAY_TASK_ID; bash "${@: -1}"; done; }\n'
-    done = subprocess.run(
-        ["bash", "-e", "-c", slurm + short.replace("@last", "@last --format json")],
-        cwd=tmp_path,
-        env=clean_environment() | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    printed = run_in_bash(slurm + short.replace("@last", "@last --format json"), tmp_path)
     assert len(Store(tmp_path / "nodes").run_ids()) == 2
-    document = json.loads(done.stdout[done.stdout.index("\n{\n") :])
+    document = json.loads(printed[printed.index("\n{\n") :])
     assert speeds_of(document) == {32: [False, False], 512: [True, True]}
     whole = run("sweep", "--resume", "@last", "--no-mlflow", "--format", "json", cwd=tmp_path)
     assert (whole.exit_code, whole.document["num_left"]) == (0, 0), whole.stderr
@@ -63,9 +54,7 @@ def test_the_script_of_the_page_makes_tasks_and_what_is_missing_is_made_here(tmp
 def ray(tmp_path: Path) -> Iterator[str]:
     """The address of a cluster of two nodes."""
     pytest.importorskip("ray")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     temporary = Path("/tmp", f"tfbench-ray-{os.getpid()}")  # paths of Ray's sockets must be short
     environment = clean_environment() | {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     before = {process.pid for process in psutil.process_iter()}

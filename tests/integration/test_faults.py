@@ -13,7 +13,6 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,8 +52,7 @@ SWEEP = (
 )
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """So many seconds after the journals hold `count` records of a kind; "" is the start of the command."""
 
     kind: str
@@ -62,16 +60,16 @@ class Moment:
     delay: float
 
 
-MOMENTS: tuple[Callable[[random.Random], Moment], ...] = (
-    lambda chance: Moment("", 0, chance.uniform(0, 0.4)),
-    lambda chance: Moment("", 0, chance.uniform(0, LIFE_SECONDS)),
-    lambda chance: Moment("request", chance.randint(1, 2), chance.uniform(0, 0.3)),
-    lambda chance: Moment("worker", 1, chance.uniform(0, LIFE_SECONDS / 2)),
-    lambda chance: Moment("ready", chance.randint(1, 2), chance.uniform(0, 2)),
-    lambda chance: Moment("epoch", chance.randint(1, 8), chance.uniform(0, 0.3)),
-    lambda chance: Moment("epoch", chance.randint(1, 8), chance.uniform(0, 0.3)),
-    lambda chance: Moment("finished", chance.randint(1, 2), chance.uniform(0, 0.3)),
-    lambda chance: Moment("exit", 1, chance.uniform(0, 2)),  # while it is tracked
+# Each is the latest that may be drawn.
+MOMENTS = (
+    *(
+        Moment("", 1, 0.4),
+        Moment("", 1, LIFE_SECONDS),
+        Moment("request", 2, 0.3),
+        Moment("worker", 1, LIFE_SECONDS / 2),
+    ),
+    *(Moment("ready", 2, 2), Moment("epoch", 8, 0.3), Moment("epoch", 8, 0.3), Moment("finished", 2, 0.3)),
+    Moment("exit", 1, 2),  # while it is tracked
 )
 
 
@@ -117,19 +115,16 @@ class Victim(Command):
 
     def find_worker(self) -> psutil.Process | None:
         """Returns its measuring process, for which it waits; None: it came to an end without one."""
-        found: list[psutil.Process] = []
 
-        def is_there() -> bool:
-            with contextlib.suppress(psutil.Error):
-                found[:] = [
-                    child
-                    for child in psutil.Process(self.process.pid).children()
-                    if "tfbench.worker" in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE
-                ]
-            return bool(found) or self.has_ended
+        def find() -> psutil.Process | None:
+            for child in psutil.Process(self.process.pid).children():
+                with contextlib.suppress(psutil.Error):
+                    if "tfbench.worker" in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE:
+                        return child
+            return None
 
-        wait_until(is_there, "a worker")
-        return found[0] if found else None
+        found = wait_until(lambda: self.has_ended or find(), "a worker")
+        return found if isinstance(found, psutil.Process) else None
 
 
 def marked_processes(mark: str) -> list[psutil.Process]:
@@ -233,19 +228,13 @@ ENDS_COMMAND = frozenset(FAULTS) - {lock_database, delete_database}
 KILLS_PARENT = frozenset({kill_parent, kill_both, tear_tail, kill_recover})
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """What happens to a command, and when."""
 
     inject: Inject
     is_sweep: bool
     has_database: bool  # before the command begins
     moment: Moment
-
-    @property
-    def name(self) -> str:
-        """What it is called in the name of a test."""
-        return f"{self.inject.__name__}-{'sweep' if self.is_sweep else 'run'}"
 
 
 def draw_fault(seed: int, number: int) -> tuple[Fault, random.Random]:
@@ -254,14 +243,9 @@ def draw_fault(seed: int, number: int) -> tuple[Fault, random.Random]:
     All faults come in turn; the rest is chance.
     """
     chance = random.Random(f"{seed}/{number}")
-    inject = FAULTS[(seed + number) % len(FAULTS)]
-    fault = Fault(
-        inject=inject,
-        is_sweep=chance.random() < 0.25,
-        has_database=chance.random() < 0.6,
-        moment=chance.choice(MOMENTS)(chance),
-    )
-    return fault, chance
+    inject, latest = FAULTS[(seed + number) % len(FAULTS)], chance.choice(MOMENTS)
+    moment = Moment(latest.kind, chance.randint(1, latest.count), chance.uniform(0, latest.delay))
+    return Fault(inject, chance.random() < 0.25, chance.random() < 0.6, moment), chance
 
 
 def wait_until_gone(mark: str) -> list[str]:
@@ -282,7 +266,8 @@ Invoke = Callable[..., Any]
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     numbers = range(metafunc.config.getoption("--faults"))
     seed = metafunc.config.getoption("--seed")
-    ids = [f"{number}-{draw_fault(seed, number)[0].name}" for number in numbers]
+    faults = [draw_fault(seed, number)[0] for number in numbers]
+    ids = [f"{n}-{one.inject.__name__}-{'sweep' if one.is_sweep else 'run'}" for n, one in enumerate(faults)]
     metafunc.parametrize("number", numbers, ids=ids)
 
 

@@ -101,7 +101,7 @@ for recomputes in (True, False):
         len(re.findall(r" convolution\\(", text)),
     ]
 np.savez(folder / "kept.npz", **kept)
-print("FACTS" + json.dumps(facts))
+print(json.dumps(facts))
 """
 
 Facts = tuple[dict[str, Any], dict[str, Any]]
@@ -143,9 +143,6 @@ def test_a_network_of_these_layers_is_the_same_once_saved_and_loaded(child: Fact
     np.testing.assert_array_equal(kept["outputs_loaded"], kept["outputs"])
     original, loaded = facts["configs"]
     assert loaded == original
-    local = next(config for config in loaded if config["name"] == "local")
-    expected = {"filters": 6, "kernel_size": 3, "activation": "tanh"}
-    assert {key: local[key] for key in expected} == expected
 
 
 def test_the_feed_forward_convolution_really_runs_at_every_step(child: Facts) -> None:

@@ -4,10 +4,10 @@ An MLflow server that takes calls and never answers costs one wait, whose length
 """
 
 import contextlib
-import http.server
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -109,31 +109,22 @@ def test_what_is_in_a_call_is_an_error_once_it_is_killed_and_ends_with_who_asked
 
 
 def test_a_server_that_says_a_little_now_and_then_is_given_up_after_the_whole_time(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    silent: socket.socket, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each byte of a header comes within MLflow's own patience, which holds for each of them."""
 
-    class Dripping(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.wfile.write(b"HTTP/1.0 200 OK\r\nX: ")
-            with contextlib.suppress(OSError):
-                while not over.wait(0.05):
-                    self.wfile.write(b"x")
-
-        def log_message(self, *arguments: object) -> None:
-            """Says nothing."""
+    def drip() -> None:
+        connection, _ = silent.accept()
+        with connection, contextlib.suppress(OSError):  # once the other end is gone
+            connection.sendall(b"HTTP/1.0 200 OK\r\nX: ")
+            while True:
+                connection.sendall(b"x")
+                time.sleep(0.05)
 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
-    over = threading.Event()
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            uri = f"http://127.0.0.1:{server.server_port}"
-            with pytest.raises(SilentServerError, match=f"MLflow at {uri}: did not answer within 2 s"):
-                Tracker(uri, "tfbench", store).prepare()
-        finally:
-            over.set()
-            server.shutdown()
+    threading.Thread(target=drip, daemon=True).start()
+    with pytest.raises(SilentServerError, match=f"MLflow at {uri_of(silent)}: did not answer within 2 s"):
+        Tracker(uri_of(silent), "tfbench", store).prepare()
 
 
 def count_calls(silent: socket.socket) -> int:
@@ -163,11 +154,7 @@ def test_recover_asks_it_once_and_gives_up(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     done = tfbench("recover", "--tracking-uri", address)
     assert done.exit_code == 2
-    reason = f"MLflow at {address}: did not answer within 2 s, which MLFLOW_HTTP_REQUEST_TIMEOUT sets. What "
-    reason += (
-        f"was measured is safe in the journal; `tfbench recover --tracking-uri {address}` brings MLflow up to date"
-    )
-    assert [line.partition("failed     ")[2][: len(reason)] for line in done.stdout.splitlines()] == [reason, reason]
+    assert done.stdout.count(f"failed     MLflow at {address}: did not answer within 2 s") == 2
     assert "2 of 2 runs could not be brought into MLflow" in done.stderr
     assert count_calls(silent) == 2  # the first, and its one repetition
 
@@ -175,9 +162,7 @@ def test_recover_asks_it_once_and_gives_up(
 def test_a_timeout_that_is_none_is_rejected(tfbench: Cli, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "soon")
     done = tfbench("recover", "--tracking-uri", address)
-    assert done.exit_code == 2
-    assert "MLFLOW_HTTP_REQUEST_TIMEOUT and MLFLOW_HTTP_REQUEST_MAX_RETRIES must be numbers" in done.stdout
-    assert "Traceback" not in done.stderr
+    assert (done.exit_code, "must be numbers" in done.stdout, "Traceback" in done.stderr) == (2, True, False)
 
 
 @pytest.mark.parametrize(("own", "timeout"), [({}, "10"), ({"MLFLOW_HTTP_REQUEST_TIMEOUT": "3"}, "3")])

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 
+PLAN = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
+
+
 @pytest.fixture
 def new_store(tmp_path: Path) -> Store:
     return Store(tmp_path / "mlruns")
@@ -73,14 +76,13 @@ def runs_of(store: Store) -> "list[Run]":
     return list(client.search_runs([e.experiment_id for e in client.search_experiments()]))
 
 
+def history_of(store: Store, run_id: str, name: str) -> list[tuple[int, float]]:
+    return [(point.step, point.value) for point in client_of(store).get_metric_history(run_id, name)]
+
+
 def dump(store: Store) -> list[str]:
     with contextlib.closing(sqlite3.connect(store.database)) as connection:
         return sorted(connection.iterdump())
-
-
-def test_preparing_leaves_nothing_in_the_store(new_store: Store) -> None:
-    new_tracker(new_store).prepare()
-    assert not new_store.root.exists()
 
 
 def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) -> None:
@@ -135,8 +137,7 @@ def test_a_run_grows_epoch_by_epoch_with_its_journal_and_is_running_until_that_h
         path.write_bytes(b"".join(lines[: [b'"kind":"epoch"' in line for line in lines].index(True) + num_epochs]))
         tracker.follow(run_id)
         (run,) = runs_of(store)
-        history = client_of(store).get_metric_history(run.info.run_id, "loss")
-        assert [point.step for point in history] == list(range(1, num_epochs + 1))
+        assert [step for step, _ in history_of(store, run.info.run_id, "loss")] == list(range(1, num_epochs + 1))
         assert run.info.status == "RUNNING"
     other = build_sized_result(1)
     write_journal(store, other)
@@ -213,8 +214,7 @@ def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> tuple[tuple[Curv
 
 
 def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
-    plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
-    results = [build_planned_result(plan, planned, 100.0 * (1 + planned.number)) for planned in list_planned_runs(plan)]
+    results = [build_planned_result(PLAN, planned, 100.0 * (1 + planned.number)) for planned in list_planned_runs(PLAN)]
     tracker = new_tracker(store, "mine")
     for result in results:
         finish(store, result, tracker)
@@ -223,18 +223,18 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
     figures = figures_of(run_ids)
     (chosen,) = [run for run in runs_of(store) if run.data.tags.get("tfbench.run_id") == run_ids[3]]
     client_of(store).set_tag(chosen.info.run_id, "mlflow.runColor", "#123456")
-    shown = tracker.show_sweep(plan, *figures)
+    shown = tracker.show_sweep(PLAN, *figures)
     (experiment,) = [one for one in client_of(store).search_experiments() if one.name == "mine"]
     assert shown == TrackedSweep(experiment_id=experiment.experiment_id, run_ids=frozenset(run_ids))
-    key, value = sweep_view(plan, figures[0]).tag
+    key, value = sweep_view(PLAN, figures[0]).tag
     assert experiment.tags[key] == value
     tracked = {run.data.tags.get("tfbench.run_id", ""): run for run in runs_of(store)}
     by_time = sorted(runs_of(store), key=lambda run: run.info.start_time)
     drawn = {run.info.run_name: run for run in by_time if run.data.tags.get("tfbench.curve")}
     assert list(drawn) == [setup.label for setup in TWO_SETUPS]
     for place, (run, color) in enumerate(zip(drawn.values(), SETUP_COLORS, strict=False)):
-        history = client_of(store).get_metric_history(run.info.run_id, "by_batch_size/samples_per_second")
-        assert [(point.step, point.value) for point in history] == [(96, 9600.0), (128, 12800.0)]
+        history = history_of(store, run.info.run_id, "by_batch_size/samples_per_second")
+        assert history == [(96, 9600.0), (128, 12800.0)]
         assert run.data.tags["mlflow.note.content"] == "Use this.\n\nNot that."
         assert run.data.tags["mlflow.runColor"] == color
         assert run.data.params == {"setup": TWO_SETUPS[place].label, "global_batch_size": "96, 128"}
@@ -244,7 +244,7 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
         assert [tags["mlflow.parentRunId"] for tags in members] == [run.info.run_id] * 2
         assert [tags["mlflow.runColor"] for tags in members] == [color, "#123456" if place else color]
     before = dump(store)
-    new_tracker(store, "mine").show_sweep(plan, *figures)
+    new_tracker(store, "mine").show_sweep(PLAN, *figures)
     finish(store, results[0])
     assert dump(store) == before
 
@@ -258,21 +258,20 @@ def test_a_ratios_line_ends_before_an_inconclusive_point(store: Store) -> None:
     curve = dataclasses.replace(figures_of([result.request.run_id])[0][0], points=points, inconclusive=(64, 128))
     tracker.show_sweep(plan, (curve,), ())
     (run,) = [run for run in runs_of(store) if run.data.tags.get("tfbench.curve")]
-    history = client_of(store).get_metric_history(run.info.run_id, "by_batch_size/speedup")
-    assert [(point.step, str(point.value)) for point in history] == [(32, "2.0"), (64, "nan"), (96, "2.0")]
+    history = history_of(store, run.info.run_id, "by_batch_size/speedup")
+    assert [(step, str(value)) for step, value in history] == [(32, "2.0"), (64, "nan"), (96, "2.0")]
 
 
 def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: Store) -> None:
-    plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
-    results = [build_planned_result(plan, planned, 100.0) for planned in list_planned_runs(plan)]
+    results = [build_planned_result(PLAN, planned, 100.0) for planned in list_planned_runs(PLAN)]
     for result in results:
         finish(store, result)
     run_ids = [result.request.run_id for result in results]
-    new_tracker(store).show_sweep(plan, *figures_of(run_ids))
+    new_tracker(store).show_sweep(PLAN, *figures_of(run_ids))
     half = next(run for run in runs_of(store) if run.data.tags.get("tfbench.curve"))
     client_of(store).set_tag(half.info.run_id, "tfbench.curve", "")
-    new_tracker(store).show_sweep(plan, *figures_of(run_ids))
-    new_tracker(store).show_sweep(plan, *figures_of(run_ids, speed=200.0))
+    new_tracker(store).show_sweep(PLAN, *figures_of(run_ids))
+    new_tracker(store).show_sweep(PLAN, *figures_of(run_ids, speed=200.0))
     drawn = [run for run in runs_of(store) if "tfbench.curve" in run.data.tags]
     assert len(drawn) == 2 and half.info.run_id not in {run.info.run_id for run in drawn}
     assert {run.data.metrics["by_batch_size/samples_per_second"] for run in drawn} == {200.0 * 128}
@@ -282,6 +281,7 @@ def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: 
 
 def test_a_sweep_that_is_not_there_is_not_shown_and_leaves_nothing(new_store: Store) -> None:
     nothing = TrackedSweep(experiment_id="", run_ids=frozenset())
+    new_tracker(new_store).prepare()
     assert new_tracker(new_store).show_sweep(build_plan(), (), ()) == nothing
     assert not new_store.root.exists()
     make_database(new_store)

@@ -1,7 +1,6 @@
 import contextlib
 import shutil
 import signal
-import socket
 import subprocess
 from pathlib import Path
 
@@ -58,21 +57,6 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_measured(tmp_path: Path) ->
         assert [point.step for point in history] == epochs
     finally:
         subprocess.run(["umount", "--lazy", str(store)], check=True)
-
-
-def test_a_server_that_is_down_costs_one_warning_and_no_figure(tmp_path: Path) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))  # nobody listens there, nor can until the end
-        uri = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        done = run(*SHORT, "--format", "json", "--tracking-uri", uri, cwd=tmp_path)
-    assert done.exit_code == 0, done.stderr
-    assert done.stderr.count("warning: ") == 1
-    assert uri in done.stderr
-    document = done.document
-    assert document["status"] == "FINISHED"
-    assert document["mlflow"] is None
-    assert any(warning.startswith("not tracked: ") for warning in document["warnings"])
-    assert len(document["epochs"]) == 2
 
 
 def test_a_store_that_is_deleted_under_a_run_ends_it_with_a_message(tmp_path: Path) -> None:

@@ -8,12 +8,40 @@ from typing import Any
 
 import pytest
 
+from fake_power import RaplTree
+from holding import plant
 from runs import NO_CHECKS, Command, of_kind, run, tracked_files, tracked_runs
 from tfbench.recipe.files import find_recipe
 
 pytestmark = pytest.mark.slow
 
 
+# A processor that draws 10 W by the machine's clock, and its memory 1.5 W.
+POWERED = """
+import threading
+import time
+from pathlib import Path
+from tfbench.machine import energy
+
+WATTS = {{"package-0": 10.0, "package-0 dram": 1.5}}
+latest = threading.local()
+
+class Clock:
+    @staticmethod
+    def monotonic():
+        latest.seconds = time.monotonic()
+        return latest.seconds
+
+def read(self):  # exactly at the time that the reading has: a busy machine may take long between the two
+    return WATTS[self.source.name] * latest.seconds % {range_joules}
+
+energy.time = Clock
+open_zones = energy.open_zones
+energy.RaplZone.read = read
+energy.open_zones = lambda root: open_zones(Path({root!r}))
+"""
+RANGE_JOULES = 1e6
+NOBODY = "http://127.0.0.1:9"  # nothing listens there
 TWO_CPUS = ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1")
 # Two at a time: two waits cost one.
 RUNS = {
@@ -25,8 +53,8 @@ RUNS = {
         *("--set", "training.optimizer={name='sgd',learning_rate=1000.0}"),
     ),
     "second_cpu": (
-        *("sine_lstm", "--strategy", "one_device", "--devices", "cpu:1", "--epochs", "2", "--no-mlflow", *NO_CHECKS),
-        *("--set", "measurement.clock=step"),
+        *("sine_lstm", "--strategy", "one_device", "--devices", "cpu:1", "--epochs", "2", *NO_CHECKS),
+        *("--set", "measurement.clock=step", "--tracking-uri", NOBODY),
     ),
 }
 
@@ -37,6 +65,7 @@ class Done:
     def __init__(self, command: Command) -> None:
         finished = command.wait()
         assert finished.exit_code == 0, finished.stderr
+        self.stderr = finished.stderr
         self.document: dict[str, Any] = finished.document
         path = command.store / "journals" / f"{self.document['run_id']}.jsonl"
         self.journal = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -44,16 +73,19 @@ class Done:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
-def runs(folder: Path) -> dict[str, Done]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
     """Returns them all, by their names."""
+    folder = tmp_path_factory.mktemp("runs")
+    tree = RaplTree(folder / "machine", range_joules=RANGE_JOULES)
+    for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core"), ("intel-rapl:0:1", "dram")):
+        tree.add(zone, name)
+    powered = plant(folder, POWERED.format(root=str(tree.root), range_joules=RANGE_JOULES))
     done: dict[str, Done] = {}
     for names in zip(*[iter(RUNS)] * 2, strict=True):
-        commands = {name: Command("run", *RUNS[name], "--name", name, "--format", "json", cwd=folder) for name in names}
+        commands = {
+            name: Command("run", *RUNS[name], "--name", name, "--format", "json", cwd=folder, **powered)
+            for name in names
+        }
         done |= {name: Done(command) for name, command in commands.items()}
     return done
 
@@ -90,6 +122,24 @@ def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(ru
         assert summary["model_flops_utilization"] == pytest.approx(summary["flops_per_second"] / peak)
     assert summary["peak_memory_bytes"] > 100 * 2**20
     assert 100 * 2**20 < summary["memory_before_model_bytes"] < 2 * summary["peak_memory_bytes"]
+
+
+def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(runs: dict[str, Done]) -> None:
+    document, journal = runs["plain"].document, runs["plain"].journal
+    energy = document["energy"]
+    assert (energy["parts"], energy["problems"]) == (["package", "dram"], [])
+    assert document["summary"]["mean_watts"] == pytest.approx(11.5)
+    assert energy["samples"] == (3 * 8 - 10) * document["global_batch_size"]
+    assert [one["reading"]["moment"] for one in of_kind(journal, "energy")] == ["steady", "end"]
+    assert of_kind(journal, "machine")  # looks of the parent
+
+
+def test_a_server_that_is_down_costs_one_warning_and_no_figure(runs: dict[str, Done]) -> None:
+    done = runs["second_cpu"]
+    assert (done.stderr.count("warning: "), NOBODY in done.stderr) == (1, True)
+    assert (done.document["status"], done.document["mlflow"]) == ("FINISHED", None)
+    assert any(warning.startswith("not tracked: ") for warning in done.document["warnings"])
+    assert len(done.document["epochs"]) == 2
 
 
 def test_an_epochs_figures_agree_with_each_other_and_with_its_spans(runs: dict[str, Done]) -> None:

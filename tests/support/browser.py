@@ -1,6 +1,5 @@
 """A headless Chromium for tests, driven through its own driver's HTTP interface (W3C WebDriver)."""
 
-import base64
 import contextlib
 import json
 import shutil
@@ -55,17 +54,13 @@ class Browser:
         """Returns what the page says."""
         return str(self.run("return document.body ? document.body.innerText : ''"))
 
-    def screenshot(self, path: Path) -> None:
-        """Writes the window as a PNG."""
-        path.write_bytes(base64.b64decode(self._call("/screenshot")))
-
     def close(self) -> None:
         """Closes the window and ends the browser."""
         request = urllib.request.Request(self._base, method="DELETE")
         urllib.request.urlopen(request, timeout=DEADLINE_SECONDS).close()
 
     def _call(self, path: str, **values: Any) -> Any:
-        data = json.dumps(values).encode() if path != "/screenshot" else None
+        data = json.dumps(values).encode()
         request = urllib.request.Request(self._base + path, data=data, headers={"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
             return json.load(answer)["value"]
@@ -78,8 +73,9 @@ def open_browser(folder: Path, size: tuple[int, int] = (1700, 1300)) -> Iterator
     command = ["chromedriver", f"--port={port}"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
         try:
-            wait_until(lambda: _answers(port), "chromedriver")
-            browser = Browser(f"http://127.0.0.1:{port}", folder / "profile", size)
+            address = f"http://127.0.0.1:{port}"
+            wait_until(lambda: answers(f"{address}/status"), "chromedriver")
+            browser = Browser(address, folder / "profile", size)
             try:
                 yield browser
             finally:
@@ -88,7 +84,8 @@ def open_browser(folder: Path, size: tuple[int, int] = (1700, 1300)) -> Iterator
             driver.terminate()
 
 
-def _answers(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+def answers(url: str) -> bool:
+    """Returns whether a server has a page there."""
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5):
         return True
     return False

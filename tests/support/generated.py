@@ -1,25 +1,16 @@
-"""Input made by hypothesis: how much of it, what it is made of, and how much of it was tried."""
+"""Input made by hypothesis: how much of it, and what it is made of."""
 
-import collections
-import contextlib
 import datetime
 import json
 import math
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 Test = TypeVar("Test", bound=Callable[..., Any])
-
-settings.register_profile(
-    "few", max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
-settings.register_profile("many", settings.get_profile("few"), max_examples=10_000, derandomize=False, print_blob=True)
-
-tried: "collections.Counter[str]" = collections.Counter()
 
 NASTY = (
     *("", " ", "-", "--", "..", "~", "~nobody", "a/b", "a" * 300, "a" * 5000, "/".join("a" * 3000), "[" * 2000),
@@ -37,18 +28,6 @@ def examples(few: int, many: int) -> Callable[[Test], Test]:
     """
     is_few = settings().derandomize
     return settings(max_examples=few if is_few else many, phases=[Phase.explicit, Phase.generate])
-
-
-@contextlib.contextmanager
-def counted(what: str) -> Iterator[None]:
-    """Counts one try."""
-    tried[what] += 1
-    yield
-
-
-def summary_line() -> str:
-    """Returns what was tried."""
-    return ", ".join(f"{number:,} {what}" for what, number in tried.items())
 
 
 texts = st.text(max_size=8) | st.sampled_from(NASTY) | st.text(string.ascii_letters + "_.=[],", max_size=12)

@@ -10,8 +10,6 @@ said of a GPU alone is left out. It shows that processes start, figures are foun
 import functools
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -93,17 +91,8 @@ def run_json(*arguments: str, cwd: Path) -> Any:
 def probe(name: str, **arguments: Any) -> Any:
     """Calls a function of `gpu_probes` in a process of its own, and returns what it found."""
     order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": NAME}
-    done = subprocess.run(
-        [sys.executable, str(_PROBES), name, json.dumps(arguments)],
-        env=runs.clean_environment() | _KEPT | order,
-        capture_output=True,
-        text=True,
-        timeout=runs.DEADLINE_SECONDS,
-        check=False,
-    )
     click.echo(f"  probe {name} {arguments}")
-    assert done.returncode == 0, f"probe {name} ended with {done.returncode}: {done.stderr[-4000:]}"
-    return json.loads(done.stdout.splitlines()[-1])
+    return runs.facts_of(_PROBES, name, json.dumps(arguments), **_KEPT | order)
 
 
 def show(title: str, *lines: object) -> None:

@@ -38,10 +38,6 @@ def _start(recipe: Recipe) -> Any:
     return backends.current().resolve(recipe.distribution, recipe.training)
 
 
-def _use_tf32(device: str, is_on: bool) -> None:
-    backends.current().set_process_wide(_load(device, **{"training.tensor_float_32": is_on}).training)
-
-
 def _build(device: str, strategy: str, **training: Any) -> tuple[Any, Any, Any, Any]:
     """Returns a small network as a run builds it: its settings, where it is placed, itself and its batches."""
     batch = {"training.global_batch_size": 840}  # divides among 1 to 8 replicas
@@ -225,7 +221,8 @@ def peaks(*, device: str, precisions: list[str]) -> dict[str, Any]:
     names = _start(_load(device)).device_names
     found: dict[str, Any] = {"peak": {}, "sizes": {}}
     for precision in precisions:
-        _use_tf32(device, precision == "tf32")
+        with_tf32 = _load(device, **{"training.tensor_float_32": precision == "tf32"})
+        backends.current().set_process_wide(with_tf32.training)
         policy = "float32" if precision == "tf32" else precision
         check = peak.measure_peak(names, policy, seconds=1.0)
         found["peak"][precision] = check.flops_per_second

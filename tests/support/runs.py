@@ -6,6 +6,7 @@ Its store has MLflow's database already, as it has for all but a user's first co
 import contextlib
 import itertools
 import json
+import os
 import re
 import signal
 import subprocess
@@ -147,14 +148,17 @@ def run_json(*arguments: str, cwd: Path, is_first: bool = False, **environment: 
     return done.document
 
 
-def facts_of(program: str, *arguments: str, **environment: str) -> Any:
-    """Runs a Python program in a process of its own, TensorFlow imported as runs import it.
+def facts_of(program: str | Path, *arguments: str, **environment: str) -> Any:
+    """Runs a Python program in a process of its own, and returns the JSON that it printed last.
 
-    Returns:
-        What it printed as JSON after the word FACTS; None if it printed none.
+    Args:
+        program: A file; or a text, before which TensorFlow is imported as runs import it.
+        arguments: Of the program.
+        environment: What it has beside this process's.
     """
+    words = [str(program)] if isinstance(program, Path) else ["-P", "-c", _LEAN_IMPORT + program]
     done = subprocess.run(
-        [sys.executable, "-P", "-c", _LEAN_IMPORT + program, *arguments],
+        [sys.executable, *words, *arguments],
         env=clean_environment() | environment,
         capture_output=True,
         text=True,
@@ -162,8 +166,23 @@ def facts_of(program: str, *arguments: str, **environment: str) -> Any:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    facts = done.stdout.partition("FACTS")[2]
-    return json.loads(facts) if facts else None
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_in_bash(script: str, cwd: Path) -> str:
+    """Returns what a script prints that finds `tfbench`, as on a user's path, and must succeed."""
+    done = subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=cwd,
+        env=clean_environment() | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 def _have_database(arguments: tuple[str, ...], cwd: Path) -> None:

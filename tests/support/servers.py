@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from browser import free_port
+from browser import answers, free_port
 from contract import wait_until
 from journals import make_database
 from runs import end_family
@@ -49,18 +48,13 @@ class MlflowServer:
                 self._command, stdout=log, stderr=log, cwd=self._folder, env=os.environ | self._settings
             )
         process = self._process
-        wait_until(lambda: self._answers() or process.poll() is not None, "the MLflow server")
+        wait_until(lambda: answers(f"{self.uri}/health") or process.poll() is not None, "the MLflow server")
         assert process.poll() is None, (self._folder / "mlflow.log").read_text()[-2000:]
 
     def close(self) -> None:
         """Ends it, if it runs."""
         if self._process:
             end_family(self._process, signal.SIGTERM)
-
-    def _answers(self) -> bool:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.uri}/health", timeout=5):
-            return True
-        return False
 
 
 @contextlib.contextmanager

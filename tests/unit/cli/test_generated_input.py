@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from generated import NASTY, counted, inline_toml, texts, values
+from generated import NASTY, inline_toml, texts, values
 from journals import build_sized_result, write_journal
 from tfbench.cli import cli, main
 from tfbench.errors import RecipeError, TfbenchError
@@ -73,17 +73,16 @@ def check_message(error: TfbenchError) -> None:
 def test_a_recipe_is_rejected_in_words_or_reads_back_as_the_same(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    with counted("recipes"):
-        try:
-            recipe = files.load_recipe(path)
-        except RecipeError as error:
-            check_message(error)
-            return
-        written = format_toml(recipe_tables.to_tables(recipe), recipe_tables.list_meanings(recipe))
-        assert recipe_tables.from_tables(parse_toml(written), name="mine", source="text") == recipe
-        request = new_request(recipe, name=None, data_dir=None, allows_code=True)
-        record = json.dumps(request_fields(request), allow_nan=False)
-        assert read_request(read_json(record.encode())) == dataclasses.replace(request, overrides=[])
+    try:
+        recipe = files.load_recipe(path)
+    except RecipeError as error:
+        check_message(error)
+        return
+    written = format_toml(recipe_tables.to_tables(recipe), recipe_tables.list_meanings(recipe))
+    assert recipe_tables.from_tables(parse_toml(written), name="mine", source="text") == recipe
+    request = new_request(recipe, name=None, data_dir=None, allows_code=True)
+    record = json.dumps(request_fields(request), allow_nan=False)
+    assert read_request(read_json(record.encode())) == dataclasses.replace(request, overrides=[])
 
 
 def parameters() -> dict[str, list[click.Parameter]]:
@@ -135,7 +134,7 @@ def alone(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @example(line=["sweep", "mnist_mlp"])
 @given(line=command_lines())
 def test_a_command_line_ends_in_a_result_or_a_message(alone: Path, line: list[str]) -> None:
-    with counted("command lines"), pytest.MonkeyPatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         stdout, stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
         patched.setattr(sys, "argv", ["tfbench", *line])
         patched.setattr(sys, "stdout", stdout)

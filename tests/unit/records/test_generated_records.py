@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, note
 from matplotlib.figure import Figure
 
-from generated import counted, examples
+from generated import examples
 from journals import build_sized_result, make_database, write_journal
 from mutations import Mutation, mutate, mutations
 from profile_runs import build_profile_run, write_profile_journal
@@ -100,14 +100,13 @@ def try_run(store: Store, run_id: str, tfbench: Cli) -> None:
 
 
 @contextlib.contextmanager
-def one_example(store: Store, what: str) -> Iterator[None]:
-    """Counts an example, and takes from the store whatever it has brought into it."""
-    with counted(what):
-        try:
-            yield
-        finally:
-            for run_id in set(store.run_ids()) - set(GOOD):
-                store.discard(run_id)
+def one_example(store: Store) -> Iterator[None]:
+    """Takes from the store whatever an example has brought into it."""
+    try:
+        yield
+    finally:
+        for run_id in set(store.run_ids()) - set(GOOD):
+            store.discard(run_id)
 
 
 @examples(few=8, many=1000)
@@ -115,7 +114,7 @@ def one_example(store: Store, what: str) -> Iterator[None]:
 def test_a_generated_journal_in_the_store_harms_no_other_run(
     changes: list[Mutation], is_profile: bool, store: Store, tmp_path: Path, tfbench: Cli
 ) -> None:
-    with one_example(store, "journals in a store"):
+    with one_example(store):
         path = new_journal(tmp_path / "other", is_profile)
         (store.journals / path.name).write_bytes(mutated(path.read_bytes(), changes))
         try_run(store, path.stem, tfbench)
@@ -129,7 +128,7 @@ def test_a_generated_record_of_a_sweep_harms_no_other(
     changes: list[Mutation], is_torn: bool, store: Store, tfbench: Cli
 ) -> None:
     root = ("--store", str(store.root))
-    with one_example(store, "records of sweeps"):
+    with one_example(store):
         shutil.rmtree(store.root / "sweeps", ignore_errors=True)
         for sweep_id in ("good", "hurt"):
             plan = build_plan(sweep_id=sweep_id, num_rounds=1, setups=TWO_SETUPS[:1])
