@@ -1,7 +1,6 @@
 """tfbench from Python: what is made, what is read, and what is told of it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,6 +9,7 @@ from journals import build_sized_result, write_journal
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.records.observer import Observer
 from tfbench.records.run import EpochRecord, RunResult
+from tfbench.runs.run import Run
 from tfbench.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -31,8 +31,8 @@ class Told(Observer):
     def epoch(self, epoch: EpochRecord) -> None:
         self.told.append(f"epoch {epoch.epoch}")
 
-    def finish(self, result: RunResult, *rest: Any) -> None:
-        self.told.append(result.status)
+    def finish(self, run: Run) -> None:
+        self.told.append(run.status)
 
     def close(self) -> None:
         self.told.append("closed")

@@ -84,7 +84,6 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
     from tfbench.runs.run import read_stored
     from tfbench.runs.run_maker import server_of
     from tfbench.store.sweep_log import find_named
-    from tfbench.tracking.run_files import list_files
 
     try:
         found = read_stored(store, token)
@@ -105,8 +104,7 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
         run_console.ready(result)
         for epoch in result.epochs:
             run_console.epoch(epoch)
-        files = [str(path) for path in list_files(found.journal)]
-        run_console.finish(result, found.summary, found.tracked, str(found.journal), files)
+        run_console.finish(found)
     echo_drawn(drawn.get())
 
 

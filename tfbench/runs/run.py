@@ -14,6 +14,7 @@ from tfbench.runs.run_status import deduce_exit
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
+from tfbench.tracking.run_files import list_files
 
 # Of a run as a plain row; `created` in seconds since 1970, UTC.
 _ROW = (
@@ -80,6 +81,11 @@ class Run:
     def warnings(self) -> tuple[str, ...]:
         """What to know before its figures are believed."""
         return self.summary.warnings
+
+    @property
+    def files(self) -> list[str]:
+        """What it left besides its journal: its model, and the picture of it."""
+        return [str(path) for path in list_files(self.journal)]
 
     def document(self) -> dict[str, Any]:
         """Returns all that is known of it, as `tfbench runs ID --format json` prints it."""

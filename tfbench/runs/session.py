@@ -25,7 +25,6 @@ from tfbench.runs.run_status import INTERRUPTED, StopSignals, describe_exit, des
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import held
 from tfbench.store.store import Store, TrackingState
-from tfbench.tracking.run_files import list_files
 from tfbench.tracking.tracker import Tracker
 from tfbench.wording import shorten
 
@@ -124,7 +123,6 @@ class _Run:
         self._replay = Replay()
         self._replay.apply({"kind": "request", "time": request.created, **request_fields(request)})
         self._progress = RunProgress()
-        self._tracked: TrackedRun | None = None
         self._tracking_problem: str | None = None
 
     def follow(self) -> TfbenchError | None:
@@ -178,22 +176,23 @@ class _Run:
             with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
                 write_brief(result, summary, journal.path)
         self._observer.stage("storing the run")
+        tracked: TrackedRun | None = None
         if self._tracker:
             self._update = self._tracker.begin("project", self._run_id)
             if problem := self._wait_for(self._tracker, patience_seconds):
                 problems.append(f"not tracked: {problem}")
             else:
-                self._tracked = self._update.result()
+                tracked = self._update.result()
         summary = dataclasses.replace(summary, warnings=(*problems, *summary.warnings))
-        files = [str(path) for path in list_files(journal.path)]
-        self._observer.finish(result, summary, self._tracked, str(journal.path), files)
-        return Run(
+        run = Run(
             result=result,
             summary=summary,
-            tracked=self._tracked,
+            tracked=tracked,
             journal=journal.path,
             was_interrupted=self._stop.received is not None,
         )
+        self._observer.finish(run)
+        return run
 
     def _find_exceeded(self) -> str:
         """Says which limit the measuring process has gone beyond, and how to raise it; "" if none."""
