@@ -278,7 +278,7 @@ def test_a_run_that_never_got_ready_shows_why() -> None:
     )
     file = io.StringIO()
     shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=80))
-    shown.finish(Run(result=result, summary=Summary(metrics={}), tracked=None, journal=Path(JOURNAL)))
+    shown.finish(Run(result=result, summary=Summary(metrics={}), tracked=None, journal=Path("run.jsonl")))
     assert file.getvalue() == (
         "FAILED while loading data: ValueError: bad\n"
         "\n"
