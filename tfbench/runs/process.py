@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -209,12 +209,10 @@ class MachineWatch:
 
     Args:
         journal_path: Of the worker.
-        make_meter: From the addresses of the GPUs in use to what is looked at.
     """
 
-    def __init__(self, journal_path: Path, make_meter: Callable[[Sequence[str]], EnergyMeter] = EnergyMeter) -> None:
+    def __init__(self, journal_path: Path) -> None:
         self._path = journal_path
-        self._make_meter = make_meter
         self._meter: EnergyMeter | None = None
         self._thread: threading.Thread | None = None
         self._ends = threading.Event()
@@ -227,8 +225,7 @@ class MachineWatch:
             return
         if kind == "ready":
             fields = events.read_fields(record)
-            in_use = addresses_in_use(fields["placement"].devices, fields["settings"].gpu_addresses)
-            self._meter = self._make_meter(in_use)
+            self._meter = EnergyMeter(addresses_in_use(fields["placement"].devices, fields["settings"].gpu_addresses))
         elif kind == "started" and self._meter and self._meter.watches:
             self._thread = threading.Thread(target=self._watch, args=(self._meter,), daemon=True)
             self._thread.start()

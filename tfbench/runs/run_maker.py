@@ -1,5 +1,6 @@
 """What makes runs: one store that keeps them, one place that tracks them."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 
@@ -14,19 +15,13 @@ from tfbench.tracking.tracker import Tracker
 TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"  # MLflow's own
 
 
+@dataclasses.dataclass
 class RunMaker:
-    """Makes runs, all kept in one store and tracked in one place.
+    """Makes runs, all kept in one store and tracked in one place."""
 
-    Args:
-        store: Keeps them.
-        state: Where they are tracked, or will be once `tfbench recover` is run.
-        tracker: Of that place; None: they are kept in the store alone.
-    """
-
-    def __init__(self, store: Store, state: TrackingState, tracker: Tracker | None) -> None:
-        self.store = store
-        self.state = state
-        self.tracker = tracker
+    store: Store
+    state: TrackingState  # where they are tracked, or will be once `tfbench recover` is run
+    tracker: Tracker | None  # of that place; None: they are kept in the store alone
 
     @property
     def server(self) -> str | None:

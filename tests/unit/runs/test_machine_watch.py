@@ -2,6 +2,7 @@
 
 import errno
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,19 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_PATIENCE_SECONDS", 300.0)
 
 
-def started(journal: Journal, machine: Path, meter: type[EnergyMeter] = EnergyMeter) -> MachineWatch:
-    """Returns the watch over a training on the processor, which has begun."""
-    watch = MachineWatch(journal.path, lambda addresses: meter(addresses, machine))
-    watch.take_in(ready(devices=("cpu:0",)))
-    watch.take_in(STARTED)
-    return watch
+@pytest.fixture
+def start(journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., MachineWatch]:
+    """Returns the watch over a training on the processor, of a machine with one counter, which has begun."""
+    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
+
+    def start(meter: type[EnergyMeter] = EnergyMeter) -> MachineWatch:
+        monkeypatch.setattr(process, "EnergyMeter", lambda addresses: meter(addresses, tmp_path / "machine"))
+        watch = MachineWatch(journal.path)
+        watch.take_in(ready(devices=("cpu:0",)))
+        watch.take_in(STARTED)
+        return watch
+
+    return start
 
 
 def count_looks(path: Path) -> int:
@@ -62,7 +70,8 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     driver = install_nvml(monkeypatch, FakeNvml(Clock(), Card("0000:3b:00.0"), Card(GPU, clock_mhz=1200)))
-    watch = MachineWatch(journal.path, lambda addresses: EnergyMeter(addresses, tmp_path))
+    monkeypatch.setattr(process, "EnergyMeter", lambda addresses: EnergyMeter(addresses, tmp_path))
+    watch = MachineWatch(journal.path)
     watch.take_in(ready())
     assert (driver.open, count_looks(journal.path)) == (1, 0)
     watch.take_in(STARTED)
@@ -83,9 +92,8 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
 
 
 def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    journal: Journal, start: Callable[..., MachineWatch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
     journal.reserve()
     tried = list[bytes]()
 
@@ -94,7 +102,7 @@ def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(record_lines, "append", reject)
-    watch = started(journal, tmp_path / "machine")
+    watch = start()
     wait_until(lambda: bool(tried), "the first look")
     watch.close()
     assert len(tried) == 1
@@ -102,10 +110,9 @@ def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured
 
 
 def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_late(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    journal: Journal, start: Callable[..., MachineWatch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "_PATIENCE_SECONDS", 0.01)
-    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
     asked, answers = threading.Event(), threading.Event()
 
     class Silent(EnergyMeter):
@@ -114,7 +121,7 @@ def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_l
             assert answers.wait(60)
             return super().look()
 
-    watch = started(journal, tmp_path / "machine", Silent)
+    watch = start(Silent)
     thread = watch._thread
     assert thread is not None
     assert asked.wait(60)
@@ -125,14 +132,14 @@ def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_l
     assert count_looks(journal.path) == 0
 
 
-def test_an_answer_of_the_driver_that_nobody_expects_ends_the_looks_alone(journal: Journal, tmp_path: Path) -> None:
-    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
-
+def test_an_answer_of_the_driver_that_nobody_expects_ends_the_looks_alone(
+    journal: Journal, start: Callable[..., MachineWatch]
+) -> None:
     class Broken(EnergyMeter):
         def look(self) -> Any:
             raise ValueError("2**63 is no temperature")
 
-    watch = started(journal, tmp_path / "machine", Broken)
+    watch = start(Broken)
     assert watch._thread
     watch._thread.join(60)
     watch.close()
