@@ -89,7 +89,8 @@ def run(
     Raises:
         TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and nothing stored.
     """
-    values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, synthetic=synthetic)
+    data = "synthetic" if synthetic else None
+    values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, data=data)
     kept, options = Store(Path(store)), {"data_dir": _data_dir(data_dir), "allows_code": allows_code}
     request = make_request(kept, recipe, resume, values=values, name=name, **options)
     maker = open_maker(kept, track, tracking_uri, experiment, find_earlier_place(kept, request))
@@ -144,7 +145,7 @@ def sweep(
     """
     if not 1 <= rounds <= 1000:
         raise RecipeError(f"rounds: must be from 1 to 1000. Received: {rounds}.")
-    values = lay_values(overrides, backend=backend, synthetic=synthetic)
+    values = lay_values(overrides, backend=backend, data="synthetic" if synthetic else None)
     request = load_request(
         str(recipe), values=values, data_dir=_data_dir(data_dir), allows_code=allows_code, steady_seconds=seconds
     )

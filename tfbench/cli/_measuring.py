@@ -21,21 +21,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_KEYS = {
-    # option -> recipe key
-    "backend": "training.backend",
-    "strategy": "distribution.strategy",
-    "devices": "distribution.devices",
-    "data": "dataset.data",
-    "global_batch_size": "training.global_batch_size",
-    "epochs": "training.epochs",
-    "seed": "training.seed",
-    "steps": "measurement.steps",
-    "seconds": "measurement.seconds",
-    "checkpoint_every": "output.checkpoint_every_epochs",
-    "save_model": "output.saves_model",
-}
-
 
 class Measuring(NamedTuple):
     """What `measuring_options` were given."""
@@ -83,10 +68,11 @@ class Measuring(NamedTuple):
             options: As of `api.make_request`.
         """
         from tfbench import api
+        from tfbench.runs.requests import lay_values
 
         given = {**(direct or {}), "backend": self.backend, "data": self.data}
-        values = {_KEYS[name]: _read(value) for name, value in given.items() if value is not None}
-        options |= {"values": self.overrides | values, "data_dir": self.data_dir, "allows_code": self.allows_code}
+        values = lay_values(self.overrides, **{name: _read(value) for name, value in given.items()})
+        options |= {"values": values, "data_dir": self.data_dir, "allows_code": self.allows_code}
         request = api.make_request(self.store, recipe, resume, **options)
         return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 
