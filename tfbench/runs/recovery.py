@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +15,8 @@ from tfbench.records.json_lines import Record, last_time
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.records.whole_files import read_at_once, replacing
 from tfbench.runs.run_status import deduce_exit
-from tfbench.store import liveness, sweep_log
-from tfbench.store.liveness import is_running, may_be_running
+from tfbench.store import sweep_log
+from tfbench.store.liveness import is_running, locked, may_be_running
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.tracker import MakeTracker, Tracker
@@ -24,6 +24,7 @@ from tfbench.wording import without_secrets
 
 # Each of which is a result, or tells of one.
 _RESULTS = frozenset({"ready", "spans", "epoch", "failed", "exit", json_lines.UNREADABLE})
+_LOCK = ".recover.lock"  # keeps other processes from recovering or importing runs meanwhile
 _ELSEWHERE = "it may still be running on another machine; recover it there, or in an hour"
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
@@ -62,7 +63,7 @@ def recover(
     if not store.journals.is_dir():
         return []
     trackers = _Trackers(store, make_tracker)
-    with locked(store):
+    with locked(store.root / _LOCK):
         run_ids = store.run_ids() if of is None else of
         entries = [_recover_one(store, run_id, trackers, everything=everything) for run_id in run_ids]
         found = [entry for entry in entries if entry]
@@ -162,21 +163,6 @@ def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None
             journal.close()
 
 
-@contextlib.contextmanager
-def locked(store: Store) -> Iterator[None]:
-    """Keeps other processes from recovering, dropping or importing runs meanwhile.
-
-    Raises:
-        TrackingError: The store cannot be written to.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(liveness.locked(store.root / ".recover.lock"))
-        except OSError as error:
-            raise TrackingError(f"store {store.root}: cannot be written to: {error.strerror}.") from error
-        yield
-
-
 def import_journals(
     store: Store, paths: Sequence[Path], make_tracker: MakeTracker | None, state: TrackingState
 ) -> list[RecoveredRun]:
@@ -219,13 +205,14 @@ def import_journals(
 
 def _copy(path: Path, run_id: str, store: Store, state: TrackingState) -> None:
     target = store.create_journal(run_id)
-    try:
-        with locked(store), replacing(target) as copy:  # `recover` removes what is there before its journal
-            copy.write_bytes(path.read_bytes())
-            store.write_state(run_id, state)
-    except OSError as error:
-        store.discard(run_id)
-        raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error
+    with locked(store.root / _LOCK):  # `recover` removes what is there before its journal
+        try:
+            with replacing(target) as copy:
+                copy.write_bytes(path.read_bytes())
+                store.write_state(run_id, state)
+        except OSError as error:
+            store.discard(run_id)
+            raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error
 
 
 def _read_run(path: Path) -> RunResult:

@@ -221,16 +221,7 @@ def _path(store: Store, sweep_id: str) -> Path:
     return store.root / _FOLDER / f"{sweep_id}.json"
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> contextlib.AbstractContextManager[None]:
     """Keeps other processes from going on with a sweep."""
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(path.with_suffix(".lock"), waits=False))
-        except BlockingIOError as error:
-            raise TrackingError(
-                f"sweep {path.stem}: another process is at it. Wait for its end, or stop it."
-            ) from error
-        except OSError as error:
-            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
-        yield
+    busy = f"sweep {path.stem}: another process is at it. Wait for its end, or stop it."
+    return locked(path.with_suffix(".lock"), busy=busy)

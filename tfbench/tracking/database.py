@@ -28,7 +28,8 @@ def create(database: Path, artifacts: Path, make: Callable[[Path], None]) -> Non
         make: Has MLflow make one at a path, and close it.
 
     Raises:
-        OSError: The folder cannot be written to.
+        TrackingError: The folder cannot be written to.
+        OSError: The database cannot.
         sqlite3.Error: What was made is no database of MLflow.
     """
     with locked(database.parent / ".init.lock"):
