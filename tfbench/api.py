@@ -281,7 +281,8 @@ def make_request(
         TfbenchError: Neither is named or both, there is none of this name, or it cannot be run as it stands.
     """
     if resume and recipe is None:
-        return resumed_request(*read_predecessor(store, resume), overrides=values, **options)
+        previous = read_predecessor(store, resume)
+        return resumed_request(previous.result, previous.journal, overrides=values, **options)
     if recipe is None or resume:
         raise RecipeError("name a recipe (`tfbench list` shows them), or a run to go on with.")
     return load_request(str(recipe), values=values, **options)
