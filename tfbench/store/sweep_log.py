@@ -194,14 +194,14 @@ def find_named(
     """
     if sweep:
         return find_sweep(store, sweep), None
-    named = None if tokens is None else list(tokens)
-    if named is None or len(named) != 1:
-        return None, None if named is None else [run_id for token in named for run_id in _find_runs(store, token)]
+    if tokens is None:
+        return None, None
+    named = list(tokens)
     try:
-        return None, _find_runs(store, named[0])
+        return None, [run_id for token in named for run_id in _find_runs(store, token)]
     except UnknownNameError:
         meant = [sweep_id for sweep_id in list_sweeps(store) if named[0] and sweep_id.startswith(named[0])]
-        if len(meant) != 1:
+        if len(named) > 1 or len(meant) != 1:
             raise
         return meant[0], None
 
