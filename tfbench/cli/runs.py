@@ -128,7 +128,7 @@ def diff_command(first: str, second: str, store: "Store", output_format: str) ->
     from tfbench.report.comparison.difference import difference_sections
     from tfbench.runs.run import read_stored
 
-    a, b = (read_stored(store, store.find_training(run)) for run in (first, second))
+    a, b = (read_stored(store, store.find(run, trained=True)) for run in (first, second))
     if a.run_id == b.run_id:
         raise click.UsageError(f"{first} and {second} are the same run, {a.run_id}. Name two.")
     difference = compare_runs(a.result, a.summary, b.result, b.summary)

@@ -52,7 +52,7 @@ def read_baseline(store: Store, token: str) -> Baseline:
     heads = store.heads()
     group = token
     if token not in {head.group for head in heads}:
-        run_id = store.find_training(token)
+        run_id = store.find(token, trained=True)
         group = next(head.group for head in heads if head.run_id == run_id) or run_id
     members = [head.run_id for head in reversed(heads) if group in (head.group, head.run_id)]
     runs = (read_stored(store, run_id) for run_id in members)

@@ -123,7 +123,7 @@ def read_predecessor(store: Store, token: str) -> Run:
         UnknownNameError: No run, or more than one, or a profile is meant.
         TrackingError: It has not ended, or its journal is damaged.
     """
-    run = read_stored(store, store.find_training(token))
+    run = read_stored(store, store.find(token, trained=True))
     if is_running(run.journal):
         raise TrackingError(f"run {run.run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
     return run

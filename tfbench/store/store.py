@@ -146,14 +146,15 @@ class Store:
         heads = [head for run_id in self.run_ids() if (head := self._read_head(run_id))]
         return sorted(heads, key=lambda head: head.created, reverse=True)
 
-    def find(self, token: str) -> str:
+    def find(self, token: str, *, trained: bool = False) -> str:
         """Returns the id of the run that a user means.
 
         Args:
             token: The beginning of its id, a run name, or "@last".
+            trained: Whether it must be one that trained: profiles have no speed, and "@last" passes over them.
 
         Raises:
-            UnknownNameError: No run, or more than one, is meant.
+            UnknownNameError: No run, or more than one, or a profile that must not be one is meant.
         """
         heads = self.heads()
         if not heads:
@@ -161,10 +162,15 @@ class Store:
                 f"store {self.root}: holds no runs. `{self.command('run', 'RECIPE')}` makes one; "
                 "--store names another store."
             )
+        found = [head for head in heads if token == head.run_id]
         if token == "@last":  # noqa: S105 - no password
-            return heads[0].run_id
-        exact = [head for head in heads if token == head.run_id]
-        found = exact or [head for head in heads if head.name == token or (token and head.run_id.startswith(token))]
+            found = [head for head in heads if not (trained and head.profile)][:1] or heads[:1]
+        found = found or [head for head in heads if head.name == token or (token and head.run_id.startswith(token))]
+        if len(found) == 1 and trained and found[0].profile:
+            raise UnknownNameError(
+                f"run '{token}': {found[0].run_id} is a profile of a step, made by `tfbench profile`. It has no speed "
+                "of a training to compare, and no epochs to go on from. Name a run that trained."
+            )
         if len(found) == 1:
             return found[0].run_id
         if found:
@@ -177,27 +183,6 @@ class Store:
     def command(self, *words: str) -> str:
         """Returns a command of tfbench about this store, as a shell takes it."""
         return command_line(*words, store=self.root)
-
-    def find_training(self, token: str) -> str:
-        """Returns the id of the run that a user means where it must be one that trained; profiles have no speed.
-
-        Args:
-            token: As of `find`; "@last" passes over profiles.
-
-        Raises:
-            UnknownNameError: No run, or more than one, or a profile is meant.
-        """
-        heads = self.heads()
-        trained = [head.run_id for head in heads if not head.profile]
-        if token == "@last" and trained:  # noqa: S105 - no password
-            return trained[0]
-        run_id = self.find(token)
-        if run_id not in trained:
-            raise UnknownNameError(
-                f"run '{token}': {run_id} is a profile of a step, made by `tfbench profile`. It has no speed of a "
-                "training to compare, and no epochs to go on from. Name a run that trained."
-            )
-        return run_id
 
     def runs_with_leftovers(self) -> set[str]:
         """Returns the ids of runs that have space set aside, or something half written; they may be under way."""

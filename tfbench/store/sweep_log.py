@@ -209,7 +209,7 @@ def find_named(
 def _find_runs(store: Store, token: str) -> list[str]:
     """Returns the id of a run, or of those that trained in a series, the oldest first."""
     try:
-        return [store.find_training(token)]
+        return [store.find(token, trained=True)]
     except UnknownNameError:
         members = [head for head in reversed(store.heads()) if token and head.group.startswith(token)]
         if len({head.group for head in members}) != 1:
