@@ -84,11 +84,8 @@ def recover(
         found = [entry for entry in entries if entry]
         if of is not None:
             return found
-        over = {entry.id for entry in found if entry.status in ("recovered", "failed")}
-        others = store.runs_with_leftovers() - {entry.id for entry in found}
-        store.remove_leftovers(
-            over | {run_id for run_id in others if not is_running(store.journals / f"{run_id}.jsonl")}
-        )
+        left = {entry.id for entry in found if entry.status == "left"}
+        store.remove_leftovers(lambda run_id: run_id not in left and not is_running(store.journals / f"{run_id}.jsonl"))
     return found
 
 

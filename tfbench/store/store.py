@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -184,31 +185,25 @@ class Store:
         """Returns a command of tfbench about this store, as a shell takes it."""
         return command_line(*words, store=self.root)
 
-    def runs_with_leftovers(self) -> set[str]:
-        """Returns the ids of runs that have space set aside, or something half written; they may be under way."""
-        return {_run_of(path) for path in self._leftovers() if not path.name.endswith(_STATE_ENDING)}
-
-    def remove_leftovers(self, dead_run_ids: set[str]) -> None:
+    def remove_leftovers(self, is_over: Callable[[str], bool]) -> None:
         """Removes space that runs set aside and what they left half written, where a run is over or has no journal.
 
         A folder of files stays, also without its journal, which its user may have moved away.
         """
-        leftovers = self._leftovers()
+        leftovers = [path for path in self.journals.glob("*") if path.name.endswith(_PASSING)]
         known = set(self.run_ids())  # later: a run has its journal before all else but its lock
         for path in leftovers:
-            is_known, is_dead = _run_of(path) in known, _run_of(path) in dead_run_ids
-            if (is_dead and not path.name.endswith(_STATE_ENDING)) or (not is_known and path.suffix != _LOCK_ENDING):
+            run_id = path.name.partition(".")[0]
+            is_orphan = run_id not in known and path.suffix != _LOCK_ENDING
+            if is_orphan or (not path.name.endswith(_STATE_ENDING) and is_over(run_id)):
                 self._remove(path)
-        for run_id in dead_run_ids & known:  # half-written checkpoints and models
+        for run_id in filter(is_over, known):  # half-written checkpoints and models
             for part in list((self.journals / f"{run_id}.files").rglob("*.part")):
                 self._remove(part)
 
     def owns(self, path: Path) -> bool:
         """Says whether a path is in the store's folder, and not behind a link that leads out of it."""
         return path.parent.resolve().is_relative_to(self.root.resolve())
-
-    def _leftovers(self) -> list[Path]:
-        return [path for path in self.journals.glob("*") if path.name.endswith(_PASSING)]
 
     def _remove(self, path: Path) -> None:
         if not self.owns(path):
@@ -241,10 +236,6 @@ class Store:
         for folder in (self.journals, self.root):
             with contextlib.suppress(OSError):  # not empty, or not there
                 folder.rmdir()
-
-
-def _run_of(path: Path) -> str:
-    return path.name.partition(".")[0]
 
 
 def _list(heads: list[RunHead]) -> str:

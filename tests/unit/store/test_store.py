@@ -106,7 +106,7 @@ def test_leftovers_of_dead_runs_are_removed_and_those_of_others_kept(tmp_path: P
     (store.journals / "gone.csv").touch()  # whatever it is
     orphan = store.journals / "gone.tracked.json"
     orphan.touch()
-    store.remove_leftovers({f"{0:032x}"})
+    store.remove_leftovers(lambda run_id: run_id == f"{0:032x}")
     left = [path.name for path in store.journals.iterdir() if path.suffix != ".jsonl"]
     assert sorted(left) == [f"{1:032x}.reserve", f"{1:032x}.x1.work", "gone.csv"]
 
