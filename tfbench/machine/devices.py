@@ -133,7 +133,7 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
     Warns with a `Notice` where it sees none of those that there are.
 
     Args:
-        backend: Which; of TensorFlow that is not installed it is what CUDA would show it.
+        backend: Which.
         root: Where /sys and /dev lie.
 
     Raises:
@@ -143,8 +143,6 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
     if not (facts.pci_gpus or facts.device_nodes or any(any(root.glob(node)) for node in _OTHER_GPUS)):
         return 0
     if not is_installed(backend):
-        if backend == "tensorflow":
-            return len(list_gpus(facts, ()))
         raise DeviceError(describe_lack(backend))
     framework = ask(backend)
     if framework.problem:
