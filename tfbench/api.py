@@ -31,8 +31,8 @@ from tfbench.records.run import RunRequest
 from tfbench.records.settings import MachineSettings
 from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits, list_rows, read_predecessor, read_stored
-from tfbench.runs.run_maker import open_maker
-from tfbench.store.store import Store, TrackingState
+from tfbench.runs.run_maker import find_earlier_place, open_maker
+from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_named, read_sweep
 from tfbench.sweeps.arguments import make_variation, parse_setup
 from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep
@@ -286,11 +286,6 @@ def make_request(
     if recipe is None or resume:
         raise RecipeError("name a recipe (`tfbench list` shows them), or a run to go on with.")
     return load_request(str(recipe), values=values, **options)
-
-
-def find_earlier_place(store: Store, request: RunRequest) -> TrackingState | None:
-    """Returns where the run is tracked that a request goes on with, if it goes on with one."""
-    return store.read_state(request.resume.run_id) if request.resume else None
 
 
 def _data_dir(given: Folder | None) -> Path | None:

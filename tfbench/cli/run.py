@@ -89,8 +89,8 @@ def run_command(
       tfbench run mnist_mlp --set model.file=net.keras
       tfbench run mine.toml --allow-code
     """
-    from tfbench.api import find_earlier_place
     from tfbench.runs.fast import find_fastest
+    from tfbench.runs.run_maker import find_earlier_place
 
     if recipe is None and not resume:
         raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")

@@ -115,11 +115,22 @@ def read_throttled_seconds(root: Path) -> float | None:
     return max((int(microseconds) * 1e-6 for microseconds in found), default=None)
 
 
-def list_workers() -> "Iterator[tuple[psutil.Process, str | None]]":
-    """Yields the measuring processes on this machine but this one, with the run that each is of.
+def count_other_workers(run: str) -> int:
+    """Counts the measuring processes of other runs on this machine; workers that train together are of one run.
 
-    That is its id, or where its workers meet: those that train together are of one run.
+    Args:
+        run: Its id, or where its workers meet.
     """
+    return sum(found != run for _, found in _list_workers())
+
+
+def find_fellows(run: str) -> "list[psutil.Process]":
+    """Returns the other measuring processes of a run on this machine: workers that train together."""
+    return [process for process, found in _list_workers() if found == run]
+
+
+def _list_workers() -> "Iterator[tuple[psutil.Process, str | None]]":
+    """Yields the measuring processes on this machine but this one, with the run that each is of."""
     import psutil
 
     for process in psutil.process_iter(["pid", "cmdline"]):

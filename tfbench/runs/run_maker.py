@@ -63,6 +63,11 @@ def open_maker(
     return RunMaker(store, state, tracker)
 
 
+def find_earlier_place(store: Store, request: RunRequest) -> TrackingState | None:
+    """Returns where the run is tracked that a request goes on with, if it goes on with one."""
+    return store.read_state(request.resume.run_id) if request.resume else None
+
+
 def server_of(state: TrackingState | None, store: Store) -> str | None:
     """Returns the address at which a run is tracked; None where that is the store's own database."""
     return None if state is None or state.tracking_uri == store.tracking_uri else state.tracking_uri

@@ -17,7 +17,7 @@ from tfbench.datasets.sources.splits import SplitName, Splits, count_steps_per_e
 from tfbench.errors import DeviceError, Notice, RecipeError, WorkersError
 from tfbench.machine.devices import find_unused_gpu, read_system
 from tfbench.machine.environment import FRAMEWORK_VARIABLES, find_version, list_variables
-from tfbench.machine.usage import UsageMeter, list_workers, read_memory
+from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
 from tfbench.recipe import conflicts, tables
 from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.sections import TrainingConfig
@@ -95,8 +95,7 @@ class Prepared:
         read_gpu_peaks = backends.current().watch_gpus(self.resolved.gpu_names)
         if self.request.worker_rank is None:
             return UsageMeter(read_gpu_peaks, memory_before_model=self.memory_before_model)
-        fellows = [process for process, run in list_workers() if run == self.request.worker_rank.addresses[0]]
-        return UsageMeter(read_gpu_peaks, fellows=fellows)
+        return UsageMeter(read_gpu_peaks, fellows=find_fellows(self.request.worker_rank.addresses[0]))
 
     def note_shared_machine(self) -> None:
         """Says so in the journal if another run measured on the machine, before this one began or at its end."""
@@ -202,8 +201,7 @@ def prepare(
 
 
 def _shares_machine(request: RunRequest) -> bool:
-    own = request.worker_rank.addresses[0] if request.worker_rank else request.run_id
-    return any(run != own for _, run in list_workers())
+    return count_other_workers(request.worker_rank.addresses[0] if request.worker_rank else request.run_id) > 0
 
 
 @contextlib.contextmanager

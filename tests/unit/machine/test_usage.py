@@ -31,7 +31,8 @@ def test_measuring_processes_are_told_apart_by_their_run(monkeypatch: pytest.Mon
         command = ["python", "-m", "tfbench.worker", str(request)]
         processes.append(SimpleNamespace(pid=pid, info={"pid": pid, "cmdline": command}))
     monkeypatch.setattr(psutil, "process_iter", lambda names: processes)
-    assert list(usage.list_workers()) == list(zip(processes, ("a", "a", "b"), strict=True))
+    assert usage.find_fellows("a") == processes[:2]
+    assert usage.count_other_workers("a") == 1
 
 
 def test_the_peak_of_memory_is_of_the_time_measured_only() -> None:
