@@ -31,8 +31,8 @@ from tfbench.records.run import RunRequest
 from tfbench.records.settings import MachineSettings
 from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits, list_rows, read_predecessor, read_stored
-from tfbench.runs.run_maker import open_maker
-from tfbench.store.store import Store, TrackingState
+from tfbench.runs.run_maker import find_earlier_place, open_maker
+from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_named, read_sweep
 from tfbench.sweeps.arguments import make_variation, parse_setup
 from tfbench.sweeps.comparison import ComparedRuns, Swept, compare_stored, compare_sweep
@@ -89,7 +89,8 @@ def run(
     Raises:
         TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and nothing stored.
     """
-    values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, synthetic=synthetic)
+    data = "synthetic" if synthetic else None
+    values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, data=data)
     kept, options = Store(Path(store)), {"data_dir": _data_dir(data_dir), "allows_code": allows_code}
     request = make_request(kept, recipe, resume, values=values, name=name, **options)
     maker = open_maker(kept, track, tracking_uri, experiment, find_earlier_place(kept, request))
@@ -144,7 +145,7 @@ def sweep(
     """
     if not 1 <= rounds <= 1000:
         raise RecipeError(f"rounds: must be from 1 to 1000. Received: {rounds}.")
-    values = lay_values(overrides, backend=backend, synthetic=synthetic)
+    values = lay_values(overrides, backend=backend, data="synthetic" if synthetic else None)
     request = load_request(
         str(recipe), values=values, data_dir=_data_dir(data_dir), allows_code=allows_code, steady_seconds=seconds
     )
@@ -280,15 +281,11 @@ def make_request(
         TfbenchError: Neither is named or both, there is none of this name, or it cannot be run as it stands.
     """
     if resume and recipe is None:
-        return resumed_request(*read_predecessor(store, resume), overrides=values, **options)
+        previous = read_predecessor(store, resume)
+        return resumed_request(previous.result, previous.journal, overrides=values, **options)
     if recipe is None or resume:
         raise RecipeError("name a recipe (`tfbench list` shows them), or a run to go on with.")
     return load_request(str(recipe), values=values, **options)
-
-
-def find_earlier_place(store: Store, request: RunRequest) -> TrackingState | None:
-    """Returns where the run is tracked that a request goes on with, if it goes on with one."""
-    return store.read_state(request.resume.run_id) if request.resume else None
 
 
 def _data_dir(given: Folder | None) -> Path | None:

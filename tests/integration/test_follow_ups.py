@@ -83,8 +83,9 @@ def measure_nothing(request: RunRequest, state: Any, store: Store, tracker: Any,
     store.write_state(request.run_id, state)
     summary = summarize_run(result)
     observer.ready(result)
-    observer.finish(result, summary, None, str(path))
-    return Run(result=result, summary=summary, tracked=None, journal=Path("run.jsonl"))
+    run = Run(result=result, summary=summary, tracked=None, journal=path)
+    observer.finish(run)
+    return run
 
 
 def track_here(tracking_uri: str, experiment: str, store: Store, *_: Any) -> MlflowTracker:

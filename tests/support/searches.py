@@ -1,6 +1,7 @@
 """Runs whose speeds are planted, for sweeps."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +76,7 @@ def plant_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlantedRuns]:
             runs.num_tracked += tracker is not None
             outcome = runs(request, *rest)
             kept[request.run_id] = make_brief(outcome.result, outcome.summary, journal_bytes=0)
-            console.finish(outcome.result, outcome.summary, _TRACKED, "")
+            console.finish(dataclasses.replace(outcome, tracked=_TRACKED))
             return outcome
 
         monkeypatch.setattr(session, "execute_run", execute)

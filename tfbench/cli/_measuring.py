@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Parameters of options that stand for a key of the recipe, by which they are called.
-_KEYS = {
-    key.rpartition(".")[2]: key
-    for key in (
-        *("training.backend", "training.global_batch_size", "training.epochs", "training.seed", "dataset.data"),
-        *("distribution.strategy", "distribution.devices", "measurement.steps", "measurement.seconds"),
-        *("output.checkpoint_every_epochs", "output.saves_model"),
-    )
-}
-
 
 class Measuring(NamedTuple):
     """What `measuring_options` were given."""
@@ -76,10 +66,11 @@ class Measuring(NamedTuple):
             options: As of `api.make_request`.
         """
         from tfbench import api
+        from tfbench.runs.requests import lay_values
 
         given = {**(direct or {}), "backend": self.backend, "data": self.data}
-        values = {_KEYS[name]: value for name, value in given.items() if value is not None}
-        options |= {"values": self.overrides | values, "data_dir": self.data_dir, "allows_code": self.allows_code}
+        values = lay_values(self.overrides, **given)
+        options |= {"values": values, "data_dir": self.data_dir, "allows_code": self.allows_code}
         request = api.make_request(self.store, recipe, resume, **options)
         return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 

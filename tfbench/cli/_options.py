@@ -92,10 +92,6 @@ def stack(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
-def _read_list(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")]
-
-
 global_batch_size_option = click.option(
     "--global-batch-size", "--batch-size", metavar="N", type=int, help="Samples per step, over all replicas."
 )
@@ -105,7 +101,7 @@ _STRATEGY = (
 )
 setup_option = stack(
     click.option("--strategy", type=click.Choice(STRATEGIES), help=_STRATEGY),
-    click.option("--devices", metavar="LIST", type=_read_list, help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU."),
+    click.option("--devices", metavar="LIST", help="Such as cpu:0 or gpu:0,gpu:2; gpu is every GPU."),
     global_batch_size_option,
 )
 allow_unequal_option = click.option(

@@ -19,7 +19,7 @@ from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.runs.series import Repeats
+    from tfbench.runs.series import Series
 
 _SECONDS = 5.0
 
@@ -81,8 +81,8 @@ def check_command(
     found = baselines.read_baseline(measuring.store, *baseline)
     make = ShownRuns(measuring).make_brief
     done, made = baselines.check(request, found, repeats, make, fail_above=fail_above, allows_unequal=allows_unequal)
-    num_failed = made.series.num_failed
-    runs = [run.result for run in made.series.outcomes if run.result.status == "FINISHED"]
+    num_failed = made.num_failed
+    runs = [run.result for run in made.outcomes if run.result.status == "FINISHED"]
     warnings = merge_warnings([find_speed_warnings(run) for run in runs])
     lines = text(check_sections(done, found.source, num_failed, warnings), text_width())
     _echo(lines, check_document(done, found.source, num_failed), made, measuring)
@@ -91,7 +91,7 @@ def check_command(
     return exit_code(has_failed=num_failed > 0, was_interrupted=False)
 
 
-def _echo(lines: list[str], document: dict[str, Any], made: "Repeats", measuring: Measuring) -> None:
+def _echo(lines: list[str], document: dict[str, Any], made: "Series", measuring: Measuring) -> None:
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
-        echo_json(document | {"runs": [run.document() for run in made.series.outcomes]})
+        echo_json(document | {"runs": [run.document() for run in made.outcomes]})

@@ -89,8 +89,8 @@ def run_command(
       tfbench run mnist_mlp --set model.file=net.keras
       tfbench run mine.toml --allow-code
     """
-    from tfbench.api import find_earlier_place
     from tfbench.runs.fast import find_fastest
+    from tfbench.runs.run_maker import find_earlier_place
 
     if resume:
         require_absent("--resume goes on with one run as it was", "recipe", "repeats", "until_precise", "fast")
@@ -135,12 +135,11 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
     from tfbench.report.run.repeats import repeats_document, repeats_section
     from tfbench.runs.series import repeat_run
 
-    done = repeat_run(request, plan, runs.make_brief)
-    runs.open_console().show_sections([repeats_section(done.summary)])
+    summary, series = repeat_run(request, plan, runs.make_brief)
+    runs.open_console().show_sections([repeats_section(summary)])
     if runs.as_json:
-        document = repeats_document(done.summary) | {"runs": [run.document() for run in done.series.outcomes]}
-        echo_json(document)
-    return exit_code(has_failed=done.summary.num_failed > 0, was_interrupted=done.summary.was_interrupted)
+        echo_json(repeats_document(summary) | {"runs": [run.document() for run in series.outcomes]})
+    return exit_code(has_failed=series.num_failed > 0, was_interrupted=series.was_interrupted)
 
 
 def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "Run":

@@ -84,7 +84,6 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
     from tfbench.runs.run import read_stored
     from tfbench.runs.run_maker import server_of
     from tfbench.store.sweep_log import find_named
-    from tfbench.tracking.run_files import list_files
 
     try:
         found = read_stored(store, token)
@@ -105,8 +104,7 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
         run_console.ready(result)
         for epoch in result.epochs:
             run_console.epoch(epoch)
-        files = [str(path) for path in list_files(found.journal)]
-        run_console.finish(result, found.summary, found.tracked, str(found.journal), files)
+        run_console.finish(found)
     echo_drawn(drawn.get())
 
 
@@ -130,7 +128,7 @@ def diff_command(first: str, second: str, store: "Store", output_format: str) ->
     from tfbench.report.comparison.difference import difference_sections
     from tfbench.runs.run import read_stored
 
-    a, b = (read_stored(store, store.find_training(run)) for run in (first, second))
+    a, b = (read_stored(store, store.find(run, trained=True)) for run in (first, second))
     if a.run_id == b.run_id:
         raise click.UsageError(f"{first} and {second} are the same run, {a.run_id}. Name two.")
     difference = compare_runs(a.result, a.summary, b.result, b.summary)

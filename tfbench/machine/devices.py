@@ -12,6 +12,7 @@ from pathlib import Path
 from tfbench.errors import DeviceError, Notice
 from tfbench.machine import children
 from tfbench.machine.gpus import choose_visible, read_gpus
+from tfbench.machine.kernel import read_text
 from tfbench.recipe.backend_support import BACKEND_TITLES, BackendName, title_of
 from tfbench.recipe.sections import Recipe
 from tfbench.records.machine import Environment, Gpu
@@ -132,7 +133,7 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
     Warns with a `Notice` where it sees none of those that there are.
 
     Args:
-        backend: Which; of TensorFlow that is not installed it is what CUDA would show it.
+        backend: Which.
         root: Where /sys and /dev lie.
 
     Raises:
@@ -142,8 +143,6 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
     if not (facts.pci_gpus or facts.device_nodes or any(any(root.glob(node)) for node in _OTHER_GPUS)):
         return 0
     if not is_installed(backend):
-        if backend == "tensorflow":
-            return len(list_gpus(facts, ()))
         raise DeviceError(describe_lack(backend))
     framework = ask(backend)
     if framework.problem:
@@ -207,20 +206,13 @@ def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:
 
 
 def _is_nvidia_gpu(device: Path) -> bool:
-    try:
-        vendor = (device / "vendor").read_text(encoding="ascii").strip()
-        return vendor == _NVIDIA and (device / "class").read_text(encoding="ascii").startswith(_DISPLAY_CLASSES)
-    except OSError:
-        return False
+    return read_text(device / "vendor") == _NVIDIA and read_text(device / "class").startswith(_DISPLAY_CLASSES)
 
 
 def _read_driver_version(path: Path) -> str | None:
     """Finds "550.54.15" in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC"."""
-    try:
-        words = path.read_text(encoding="utf-8").split()
-    except OSError:
-        return None
-    return next((word for word in words if word[0].isdigit() and "." in word), "unknown")
+    words = read_text(path).split()
+    return next((word for word in words if word[0].isdigit() and "." in word), "unknown" if words else None)
 
 
 def _last_words(log: str) -> str:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.machine.gpus import WatchedGpu, ask, why_not
+from tfbench.machine.kernel import read_text
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, MachineState, Moment, Part
 from tfbench.records.machine import Gpu
 
@@ -126,10 +127,8 @@ class RaplZone:
 
     def read(self) -> float | None:
         """Returns joules; None if it cannot be read any more."""
-        try:
-            return int(self._path.read_text(encoding="ascii")) * _MICRO
-        except (OSError, ValueError):
-            return None
+        text = read_text(self._path)
+        return int(text) * _MICRO if text.isdecimal() else None
 
 
 def open_zones(root: Path = ROOT) -> list[RaplZone]:
@@ -164,20 +163,13 @@ def open_zones(root: Path = ROOT) -> list[RaplZone]:
 
 def _describe(folder: Path) -> EnergySource | None:
     """Returns what a zone counts; None for one that another holds."""
-    name = _read(folder, "name")
+    name = read_text(folder / "name")
     part: Part = "dram" if name == "dram" else "package"
     if part == "dram":
         parent = folder.name.rpartition(":")[0]
-        name = f"{_read(folder.with_name(parent), 'name') or parent} dram"
+        name = f"{read_text(folder.with_name(parent) / 'name') or parent} dram"
     elif not name.startswith("package"):  # "package-0", or "package-0-die-1"
         return None
-    found = _read(folder, "max_energy_range_uj")
+    found = read_text(folder / "max_energy_range_uj")
     range_joules = int(found) * _MICRO if found.isdecimal() else None
     return EnergySource(name=name, part=part, resolution_seconds=_RESOLUTION_SECONDS, range_joules=range_joules)
-
-
-def _read(folder: Path, name: str) -> str:
-    try:
-        return (folder / name).read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""

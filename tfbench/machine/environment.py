@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import psutil
 
 from tfbench import __version__
 from tfbench.machine import gpus
-from tfbench.machine.usage import control_group_folders
+from tfbench.machine.kernel import control_group_folders, read_text
 from tfbench.records.machine import Environment
 
 ROOT = Path("/")
@@ -94,14 +94,15 @@ def find_version(package: str) -> str | None:
 
 def cpu_model(root: Path = ROOT) -> str:
     """Returns the processor's name."""
-    lines = "".join(_read_each([root / "proc/cpuinfo"])).splitlines()
+    lines = read_text(root / "proc/cpuinfo").splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, "") or platform.processor() or platform.machine()
 
 
 def read_governor(root: Path = ROOT) -> str | None:
     """Returns how the kernel chooses the cores' clock, several separated by ", "; None where it does not choose it."""
-    return ", ".join(sorted(set(_read_each(root.glob(f"{_CPUS}/cpufreq/scaling_governor"))))) or None
+    found = set(map(read_text, root.glob(f"{_CPUS}/cpufreq/scaling_governor")))
+    return ", ".join(sorted(found - {""})) or None
 
 
 def read_quota_cores(root: Path = ROOT) -> float | None:
@@ -112,7 +113,7 @@ def read_quota_cores(root: Path = ROOT) -> float | None:
     quotas = []
     for folder in control_group_folders(root):
         with contextlib.suppress(ValueError):  # "200000 100000"; else "max 100000", or not there
-            quota, period = map(int, " ".join(_read_each([folder / "cpu.max"])).split())
+            quota, period = map(int, read_text(folder / "cpu.max").split())
             quotas.append(quota / period)
     return min(quotas, default=None)
 
@@ -124,14 +125,7 @@ def read_memory_limit(root: Path = ROOT) -> int | None:
     slowed down, so that this is one, too.
     """
     files = [folder / name for folder in control_group_folders(root) for name in ("memory.max", "memory.high")]
-    return min((int(text) for text in _read_each(files) if text.isdecimal()), default=None)  # else "max"
-
-
-def _read_each(paths: Iterable[Path]) -> Iterator[str]:
-    """Yields the content of the files that can be read."""
-    for path in paths:
-        with contextlib.suppress(OSError, ValueError):
-            yield path.read_text(encoding="utf-8").strip()
+    return min((int(text) for text in map(read_text, files) if text.isdecimal()), default=None)  # else "max"
 
 
 def read_commit() -> tuple[str | None, bool | None]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tfbench.machine.kernel import control_group_folders, read_text
 from tfbench.records.machine import Usage
 
 if TYPE_CHECKING:
@@ -109,31 +110,9 @@ def read_throttled_seconds(root: Path) -> float | None:
     Args:
         root: Where /proc and /sys lie.
     """
-    found = []
-    for folder in control_group_folders(root):
-        with contextlib.suppress(OSError, ValueError):
-            counters = dict(line.split() for line in (folder / "cpu.stat").read_text(encoding="ascii").splitlines())
-            if "throttled_usec" in counters:
-                found.append(int(counters["throttled_usec"]) * 1e-6)
-    return max(found, default=None)
-
-
-def control_group_folders(root: Path) -> list[Path]:
-    """Returns where the control group (version 2) of this process, and those around it, are, innermost first.
-
-    Args:
-        root: Where /proc and /sys lie.
-    """
-    try:
-        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-    for path in (line.removeprefix("0::") for line in lines if line.startswith("0::")):
-        # In a container the path may be the host's, while the mount shows the container's own group at its root.
-        group = root / "sys/fs/cgroup" / path.lstrip("/")
-        around = [folder for folder in group.parents if folder.is_relative_to(root / "sys/fs/cgroup")]
-        return [folder for folder in (group, *around) if folder.is_dir()]
-    return []
+    groups = "\n".join(read_text(folder / "cpu.stat") for folder in control_group_folders(root))
+    found = re.findall(r"^throttled_usec (\d+)$", groups, re.MULTILINE)
+    return max((int(microseconds) * 1e-6 for microseconds in found), default=None)
 
 
 def count_other_workers(run: str) -> int:
@@ -178,8 +157,6 @@ def read_memory() -> int:
 
 def _read_peak_memory(pid: int | str) -> int:
     """Returns the largest resident size of a process since it was reset, in bytes; 0 of one that has ended."""
-    with contextlib.suppress(OSError):
-        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-        if found := re.search(r"^VmHWM:\s+(\d+) kB$", text, re.MULTILINE):
-            return int(found[1]) * 1024
+    if found := re.search(r"^VmHWM:\s+(\d+) kB$", read_text(Path(f"/proc/{pid}/status")), re.MULTILINE):
+        return int(found[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if pid == "self" else 0

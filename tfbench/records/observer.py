@@ -1,10 +1,13 @@
 """What a run, or a sweep of runs, tells of itself while it is measured, and to whom."""
 
 import dataclasses
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.records.run import EpochRecord, RunResult, Summary
 from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan
+
+if TYPE_CHECKING:
+    from tfbench.runs.run import Run
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,23 +46,8 @@ class Observer:
     def warning(self, text: str) -> None:
         """There is something that the user should know; the run goes on."""
 
-    def finish(
-        self,
-        result: RunResult,
-        summary: Summary,
-        tracked: TrackedRun | None,
-        store_hint: str,
-        files: Sequence[str] = (),
-    ) -> None:
-        """The run is over and in the store, however it ended.
-
-        Args:
-            result: The whole run.
-            summary: Its figures.
-            tracked: Where it stands in MLflow; None: it is not there.
-            store_hint: Where the journal lies.
-            files: What the run left besides: its model, and the picture of it.
-        """
+    def finish(self, run: "Run") -> None:
+        """The run is over and in the store, however it ended."""
 
     def close(self) -> None:
         """Nothing more is told of this run, which may have been rejected. May be called twice."""

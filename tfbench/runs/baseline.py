@@ -21,7 +21,7 @@ from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementErro
 from tfbench.records.run import RunRequest
 from tfbench.records.whole_files import is_stream, write_output
 from tfbench.runs.run import Run, read_stored
-from tfbench.runs.series import Execute, RepeatPlan, Repeats, repeat_run
+from tfbench.runs.series import Execute, RepeatPlan, Series, repeat_run
 from tfbench.schema import build, read_json, to_plain
 from tfbench.store.store import Store
 
@@ -52,7 +52,7 @@ def read_baseline(store: Store, token: str) -> Baseline:
     heads = store.heads()
     group = token
     if token not in {head.group for head in heads}:
-        run_id = store.find_training(token)
+        run_id = store.find(token, trained=True)
         group = next(head.group for head in heads if head.run_id == run_id) or run_id
     members = [head.run_id for head in reversed(heads) if group in (head.group, head.run_id)]
     runs = (read_stored(store, run_id) for run_id in members)
@@ -90,7 +90,7 @@ def require_place(path: Path) -> None:
         raise TrackingError(f"--save {path}: {why}. Name a file, for example baseline.json.")
 
 
-def make_baseline(request: RunRequest, num_repeats: int, execute: Execute) -> tuple[SpeedSample, Repeats]:
+def make_baseline(request: RunRequest, num_repeats: int, execute: Execute) -> tuple[SpeedSample, Series]:
     """Repeats a run, and returns the speeds.
 
     Args:
@@ -114,7 +114,7 @@ def check(
     *,
     fail_above: float = DEFAULT_FAIL_ABOVE,
     allows_unequal: bool = False,
-) -> tuple[RegressionCheck, Repeats]:
+) -> tuple[RegressionCheck, Series]:
     """Repeats a run, and says whether it has become slower.
 
     What can be seen to be unequal is rejected before anything is run, or after the first run.
@@ -138,8 +138,8 @@ def check(
     if not allows_unequal:
         require_equal(sample, find_unequal_request(sample, request), baseline.source)
         execute = _requiring_equal(execute, baseline)
-    current, repeats = _measure(request, num_repeats, execute, "nothing was judged", fewest=2)
-    return judge(sample, current, fail_above), repeats
+    current, series = _measure(request, num_repeats, execute, "nothing was judged", fewest=2)
+    return judge(sample, current, fail_above), series
 
 
 def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
@@ -157,17 +157,17 @@ def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
 
 def _measure(
     request: RunRequest, num: int, execute: Execute, consequence: str, *, fewest: int
-) -> tuple[SpeedSample, Repeats]:
+) -> tuple[SpeedSample, Series]:
     """Repeats a run, and returns the speeds of those that finished, of which there must be some."""
-    repeats = repeat_run(request, RepeatPlan(num=num, max_num=num), execute)
-    series, stored = repeats.series, f"The runs are stored as group {repeats.summary.group}."
+    summary, series = repeat_run(request, RepeatPlan(num=num, max_num=num), execute)
+    stored = f"The runs are stored as group {summary.group}."
     if series.was_interrupted:
         raise InterruptedRunError(f"interrupted after {len(series.runs)} of {num} runs; {consequence}. {stored}")
     found = [(run.result, speed) for run in series.outcomes if (speed := run.samples_per_second)]
     if len(found) < fewest:
-        why = " ".join([f"{consequence}.", *dict.fromkeys(repeats.summary.rejections), stored])
+        why = " ".join([f"{consequence}.", *dict.fromkeys(summary.rejections), stored])
         raise MeasurementError(f"only {len(found)} of {len(series.runs)} runs finished with a speed; {why}")
-    return make_sample(found, group=repeats.summary.group), repeats
+    return make_sample(found, group=summary.group), series
 
 
 def _read_file(path: Path) -> SpeedSample:

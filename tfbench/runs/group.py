@@ -1,5 +1,6 @@
 """Worker processes on this machine that train together: watched, and ended once one of them cannot go on."""
 
+import contextlib
 import signal
 import time
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ STOPPED_SECONDS = 5.0  # a process that a signal stops for so long is not waited
 SILENT_SECONDS = 1800.0  # without a word of any worker: data is read, networks are compiled, epochs are validated
 
 
-class Group:
+class Group(contextlib.AbstractContextManager["Group"]):
     """Worker processes that train together: all begin once all are ready, and end once one cannot go on.
 
     Where other machines have the rest of the workers, there may be one here: the framework tells it of their end.
@@ -34,9 +35,6 @@ class Group:
         self._may_begin = self._has_begun = self._is_ending = self._has_failures = False
         self._heard_at = self._epoch_since = time.monotonic()
         self._longest_epoch = 0.0  # seconds
-
-    def __enter__(self) -> "Group":
-        return self
 
     def __exit__(self, *exception: object) -> None:
         for each in self._watched:

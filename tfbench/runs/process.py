@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -38,7 +38,7 @@ _SHARE = 1 / 600  # of the time so far: a run of a day is looked at 5,000 times
 _PATIENCE_SECONDS = 2.0  # with a driver that does not answer
 
 
-class Worker:
+class Worker(contextlib.AbstractContextManager["Worker"]):
     """One measuring process.
 
     It runs in a session of its own, so that Ctrl-C reaches only the parent, and it ends by itself once the pipe to its
@@ -73,9 +73,6 @@ class Worker:
             self._pidfd = _open_pidfd(self._process.pid)
             self._kept = undone.pop_all()
 
-    def __enter__(self) -> "Worker":
-        return self
-
     def __exit__(self, *exception: object) -> None:
         self.kill()
         self._watch.close()
@@ -100,18 +97,16 @@ class Worker:
     @property
     def memory_bytes(self) -> int:
         """What of it is in memory; 0 once it has ended."""
-        try:
+        with contextlib.suppress(psutil.Error):
             return int(psutil.Process(self._process.pid).memory_info().rss)
-        except psutil.Error:
-            return 0
+        return 0
 
     @property
     def is_stopped(self) -> bool:
         """Whether a signal keeps it from running, until another lets it go on."""
-        try:
+        with contextlib.suppress(psutil.Error):
             return bool(psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
-        except psutil.Error:
-            return False
+        return False
 
     def wait(self, seconds: float) -> None:
         """Sleeps until it ends, `seconds` at most."""
@@ -209,12 +204,10 @@ class MachineWatch:
 
     Args:
         journal_path: Of the worker.
-        make_meter: From the addresses of the GPUs in use to what is looked at.
     """
 
-    def __init__(self, journal_path: Path, make_meter: Callable[[Sequence[str]], EnergyMeter] = EnergyMeter) -> None:
+    def __init__(self, journal_path: Path) -> None:
         self._path = journal_path
-        self._make_meter = make_meter
         self._meter: EnergyMeter | None = None
         self._thread: threading.Thread | None = None
         self._ends = threading.Event()
@@ -227,8 +220,7 @@ class MachineWatch:
             return
         if kind == "ready":
             fields = events.read_fields(record)
-            in_use = addresses_in_use(fields["placement"].devices, fields["settings"].gpu_addresses)
-            self._meter = self._make_meter(in_use)
+            self._meter = EnergyMeter(addresses_in_use(fields["placement"].devices, fields["settings"].gpu_addresses))
         elif kind == "started" and self._meter and self._meter.watches:
             self._thread = threading.Thread(target=self._watch, args=(self._meter,), daemon=True)
             self._thread.start()

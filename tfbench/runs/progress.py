@@ -1,34 +1,32 @@
 """From the last step done to what a progress bar shows of a run."""
 
-from tfbench.records.observer import Observer, TrainingProgress
+from tfbench.records.observer import TrainingProgress
 from tfbench.records.run import RunResult
 
 
 class RunProgress:
-    """Turns the last step done into what a progress bar shows."""
+    """Turns the last step done into what a progress bar shows.
 
-    def __init__(self) -> None:
-        self._started_at = 0.0
-        self._steps_per_epoch = 1
-        self._epochs_before = 0  # of the run that this one goes on from
-        self._total_steps: int | None = None
-        self._limit_seconds: float | None = None
-        self._first: tuple[int, float] | None = None  # step and time before which the model was being compiled
+    Args:
+        result: Says how long the run is to be.
+        started_at: In seconds since 1970.
+    """
 
-    def start(self, result: RunResult, time_: float) -> None:
-        """Takes in how long the run is to be; `time_` in seconds since 1970."""
+    def __init__(self, result: RunResult, started_at: float) -> None:
         recipe = result.request.recipe
-        self._started_at = time_
+        self._started_at = started_at
         self._steps_per_epoch = result.steps_per_epoch or 1
-        self._limit_seconds = recipe.measurement.seconds
+        self._epochs_before = len(result.epochs)  # of the run that this one goes on from
+        self._total_steps: int | None = None
         if not recipe.measurement.is_limited:
-            self._epochs_before = len(result.epochs)
             self._total_steps = self._steps_per_epoch * (recipe.training.epochs - self._epochs_before)
         elif recipe.measurement.steps:
             self._total_steps = recipe.measurement.warmup_steps + recipe.measurement.steps
+        self._limit_seconds = recipe.measurement.seconds
+        self._first: tuple[int, float] | None = None  # step and time before which the model was being compiled
 
-    def advance(self, observer: Observer, epoch: int, step: int, *, time_: float) -> None:
-        """Shows the last step done, counted over this run's own steps; `epoch` counts those of its predecessor, too."""
+    def advance(self, epoch: int, step: int, *, time_: float) -> TrainingProgress:
+        """Returns where the run is, of its own steps the last done; `epoch` counts those of its predecessor, too."""
         self._first = self._first or (step, time_)
         first_step, first_time = self._first
         rate = (step - first_step) / (time_ - first_time) if step > first_step and time_ > first_time else None
@@ -37,7 +35,7 @@ class RunProgress:
             left.append(max(0.0, (self._total_steps - step) / rate))
         if self._limit_seconds:
             left.append(max(0.0, self._limit_seconds - (time_ - self._started_at)))
-        done = TrainingProgress(
+        return TrainingProgress(
             step=step,
             total_steps=self._total_steps,
             epoch=epoch,
@@ -46,4 +44,3 @@ class RunProgress:
             steps_per_second=rate,
             seconds_left=min(left, default=None),
         )
-        observer.progress(done)

@@ -2,28 +2,29 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+import functools
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.errors import SilentServerError, TfbenchError, TrackingError
+from tfbench.errors import TfbenchError, TrackingError
 from tfbench.records import json_lines
 from tfbench.records.journal import Journal, describe, files_folder, read_records, read_run, replay
 from tfbench.records.json_lines import Record, last_time
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.records.whole_files import read_at_once, replacing
 from tfbench.runs.run_status import deduce_exit
-from tfbench.store import liveness, sweep_log
-from tfbench.store.liveness import is_running, may_be_running
+from tfbench.store import sweep_log
+from tfbench.store.liveness import is_running, locked, may_be_running
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.tracker import MakeTracker, Tracker
-from tfbench.wording import without_secrets
 
 # Each of which is a result, or tells of one.
 _RESULTS = frozenset({"ready", "spans", "epoch", "failed", "exit", json_lines.UNREADABLE})
+_LOCK = ".recover.lock"  # keeps other processes from recovering or importing runs meanwhile
 _ELSEWHERE = "it may still be running on another machine; recover it there, or in an hour"
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
@@ -61,56 +62,34 @@ def recover(
         sweep_log.remove_leftovers(store)
     if not store.journals.is_dir():
         return []
-    trackers = _Trackers(store, make_tracker)
-    with locked(store):
+    failed: dict[str, TrackingError] = {}  # by address: none that does not answer is asked twice
+
+    @functools.cache
+    def open_tracker(tracking_uri: str, experiment: str) -> Tracker:
+        if tracking_uri in failed:
+            raise failed[tracking_uri]
+        try:
+            if tracking_uri == store.tracking_uri:
+                database.require_whole(store.database)
+            tracker = make_tracker(tracking_uri, experiment)
+            tracker.prepare()
+        except TrackingError as error:
+            failed[tracking_uri] = error
+            raise
+        return tracker
+
+    with locked(store.root / _LOCK):
         run_ids = store.run_ids() if of is None else of
-        entries = [_recover_one(store, run_id, trackers, everything=everything) for run_id in run_ids]
+        entries = [_recover_one(store, run_id, open_tracker, everything=everything) for run_id in run_ids]
         found = [entry for entry in entries if entry]
         if of is not None:
             return found
-        over = {entry.id for entry in found if entry.status in ("recovered", "failed")}
-        others = store.runs_with_leftovers() - {entry.id for entry in found}
-        store.remove_leftovers(
-            over | {run_id for run_id in others if not is_running(store.journals / f"{run_id}.jsonl")}
-        )
+        left = {entry.id for entry in found if entry.status == "left"}
+        store.remove_leftovers(lambda run_id: run_id not in left and not is_running(store.journals / f"{run_id}.jsonl"))
     return found
 
 
-class _Trackers:
-    """Trackers by address and experiment; one that cannot connect, or a server that is silent, is asked once."""
-
-    def __init__(self, store: Store, make_tracker: MakeTracker) -> None:
-        self._store = store
-        self._make_tracker = make_tracker
-        self._made: dict[tuple[str, str], Tracker] = {}
-        self._failed: dict[str, TrackingError] = {}  # by address
-
-    def project(self, run_id: str) -> TrackedRun:
-        """Brings MLflow up to a run.
-
-        Raises:
-            TrackingError: MLflow cannot be asked, or the store's own database is damaged.
-        """
-        state = self._store.read_state(run_id) or self._store.default_state
-        uri = without_secrets(state.tracking_uri)  # as a note has it
-        place = (uri, state.experiment)
-        if uri in self._failed:
-            raise self._failed[uri]
-        try:
-            if place not in self._made:
-                if state.tracking_uri == self._store.tracking_uri:
-                    database.require_whole(self._store.database)
-                tracker = self._make_tracker(*place)
-                tracker.prepare()
-                self._made[place] = tracker
-            return self._made[place].project(run_id)
-        except TrackingError as error:
-            if isinstance(error, SilentServerError) or place not in self._made:
-                self._failed[uri] = error
-            raise
-
-
-def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: bool) -> RecoveredRun | None:
+def _recover_one(store: Store, run_id: str, open_tracker: MakeTracker, *, everything: bool) -> RecoveredRun | None:
     try:
         path = store.journal_path(run_id)
         state = store.read_state(run_id)
@@ -131,7 +110,8 @@ def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: 
         if result.exit is None:
             _write_end(path, result, records)
             result = read_run(path)
-        tracked = trackers.project(run_id)
+        state = state or store.default_state
+        tracked = open_tracker(state.tracking_uri, state.experiment).project(run_id)
         message = f"{result.status}: {result.exit.reason}" if result.exit and result.exit.reason else result.status
         return RecoveredRun(id=run_id, status="recovered", message=message, tracked=tracked)
     except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
@@ -160,21 +140,6 @@ def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None
     finally:
         with contextlib.suppress(OSError):  # its reserve stays
             journal.close()
-
-
-@contextlib.contextmanager
-def locked(store: Store) -> Iterator[None]:
-    """Keeps other processes from recovering, dropping or importing runs meanwhile.
-
-    Raises:
-        TrackingError: The store cannot be written to.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(liveness.locked(store.root / ".recover.lock"))
-        except OSError as error:
-            raise TrackingError(f"store {store.root}: cannot be written to: {error.strerror}.") from error
-        yield
 
 
 def import_journals(
@@ -219,13 +184,14 @@ def import_journals(
 
 def _copy(path: Path, run_id: str, store: Store, state: TrackingState) -> None:
     target = store.create_journal(run_id)
-    try:
-        with locked(store), replacing(target) as copy:  # `recover` removes what is there before its journal
-            copy.write_bytes(path.read_bytes())
-            store.write_state(run_id, state)
-    except OSError as error:
-        store.discard(run_id)
-        raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error
+    with locked(store.root / _LOCK):  # `recover` removes what is there before its journal
+        try:
+            with replacing(target) as copy:
+                copy.write_bytes(path.read_bytes())
+                store.write_state(run_id, state)
+        except OSError as error:
+            store.discard(run_id)
+            raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error
 
 
 def _read_run(path: Path) -> RunResult:

@@ -3,7 +3,7 @@
 import dataclasses
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,20 @@ from tfbench.records.run_folder import CHECKPOINTS, find_newest, list_checkpoint
 
 # What may be changed when a run goes on; all else must be as it was for it to go on where it stopped.
 CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
+# What has an option of its own in the command line, or a parameter of its own in Python.
+KEYS = {
+    "backend": "training.backend",
+    "strategy": "distribution.strategy",
+    "devices": "distribution.devices",
+    "data": "dataset.data",
+    "global_batch_size": "training.global_batch_size",
+    "epochs": "training.epochs",
+    "seed": "training.seed",
+    "steps": "measurement.steps",
+    "seconds": "measurement.seconds",
+    "checkpoint_every": "output.checkpoint_every_epochs",
+    "save_model": "output.saves_model",
+}
 # A run that goes on is none of the series that its predecessor was of.
 SERIES_TAGS = tuple(f"tfbench.{name}" for name in ("group", "repeat", "setup", "round", "sweep", "setting"))
 
@@ -85,23 +99,12 @@ def load_request(
     return new_request(loaded, name=name, data_dir=data_dir, overrides=values, allows_code=allows_code)
 
 
-def lay_values(
-    overrides: Mapping[str, Any] | None,
-    *,
-    strategy: str | None = None,
-    devices: str | Sequence[str] | None = None,
-    backend: str | None = None,
-    synthetic: bool = False,
-) -> dict[str, Any]:
-    """Returns dotted keys and values to be laid over a recipe; what has a name of its own wins over `overrides`."""
-    listed = [part.strip() for part in devices.split(",")] if isinstance(devices, str) else devices
-    named = {
-        "distribution.strategy": strategy,
-        "distribution.devices": None if listed is None else list(listed),
-        "training.backend": backend,
-        "dataset.data": "synthetic" if synthetic else None,
-    }
-    return dict(overrides or {}) | {key: value for key, value in named.items() if value is not None}
+def lay_values(overrides: Mapping[str, Any] | None, **named: Any) -> dict[str, Any]:
+    """Returns dotted keys and values to be laid over a recipe; what is `named`, as in `KEYS`, wins over `overrides`."""
+    if devices := named.get("devices"):
+        listed = devices.split(",") if isinstance(devices, str) else devices
+        named["devices"] = [part.strip() for part in listed]
+    return dict(overrides or {}) | {KEYS[name]: value for name, value in named.items() if value is not None}
 
 
 def with_training(request: RunRequest, **changes: Any) -> RunRequest:

@@ -14,6 +14,7 @@ from tfbench.runs.run_status import deduce_exit
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
+from tfbench.tracking.run_files import list_files
 
 # Of a run as a plain row; `created` in seconds since 1970, UTC.
 _ROW = (
@@ -81,6 +82,11 @@ class Run:
         """What to know before its figures are believed."""
         return self.summary.warnings
 
+    @property
+    def files(self) -> list[str]:
+        """What it left besides its journal: its model, and the picture of it."""
+        return [str(path) for path in list_files(self.journal)]
+
     def document(self) -> dict[str, Any]:
         """Returns all that is known of it, as `tfbench runs ID --format json` prints it."""
         return run_document(self.result, self.summary, self.tracked)
@@ -110,20 +116,17 @@ def read_stored(store: Store, token: str) -> Run:
     return Run(result=result, summary=summarize_run(result), tracked=state.run if state else None, journal=journal)
 
 
-def read_predecessor(store: Store, token: str) -> tuple[RunResult, Path]:
-    """Reads a run that is to be gone on with, and returns its journal's path, too.
+def read_predecessor(store: Store, token: str) -> Run:
+    """Reads a run that is to be gone on with.
 
     Raises:
         UnknownNameError: No run, or more than one, or a profile is meant.
         TrackingError: It has not ended, or its journal is damaged.
     """
-    run_id = store.find_training(token)
-    journal = store.journal_path(run_id)
-    records = read_records(journal)
-    result = read_run(journal, records)
-    if is_running(journal):
-        raise TrackingError(f"run {run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
-    return result, journal
+    run = read_stored(store, store.find(token, trained=True))
+    if is_running(run.journal):
+        raise TrackingError(f"run {run.run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
+    return run
 
 
 def list_rows(store: Store, *, recipe: str | None = None) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """What makes runs: one store that keeps them, one place that tracks them."""
 
+import dataclasses
 import os
 
 from tfbench.records.observer import Observer
@@ -13,19 +14,13 @@ from tfbench.tracking.tracker import Tracker
 TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"  # MLflow's own
 
 
+@dataclasses.dataclass
 class RunMaker:
-    """Makes runs, all kept in one store and tracked in one place.
+    """Makes runs, all kept in one store and tracked in one place."""
 
-    Args:
-        store: Keeps them.
-        state: Where they are tracked, or will be once `tfbench recover` is run.
-        tracker: Of that place; None: they are kept in the store alone.
-    """
-
-    def __init__(self, store: Store, state: TrackingState, tracker: Tracker | None) -> None:
-        self.store = store
-        self.state = state
-        self.tracker = tracker
+    store: Store
+    state: TrackingState  # where they are tracked, or will be once `tfbench recover` is run
+    tracker: Tracker | None  # of that place; None: they are kept in the store alone
 
     @property
     def server(self) -> str | None:
@@ -64,6 +59,11 @@ def open_maker(
     state = TrackingState(tracking_uri=uri or before.tracking_uri, experiment=experiment or before.experiment)
     tracker = open_tracker(state.tracking_uri, state.experiment, store, uri) if track else None
     return RunMaker(store, state, tracker)
+
+
+def find_earlier_place(store: Store, request: RunRequest) -> TrackingState | None:
+    """Returns where the run is tracked that a request goes on with, if it goes on with one."""
+    return store.read_state(request.resume.run_id) if request.resume else None
 
 
 def server_of(state: TrackingState | None, store: Store) -> str | None:

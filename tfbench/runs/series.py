@@ -118,15 +118,7 @@ class RepeatPlan:
     varies_seed: bool = False  # run i has the recipe's seed + i - 1
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Repeats:
-    """Runs that were repeats of each other."""
-
-    summary: RepeatsSummary
-    series: Series
-
-
-def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repeats:
+def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> tuple[RepeatsSummary, Series]:
     """Repeats a run as planned; runs that fail count, and are left out of the figures.
 
     Args:
@@ -159,7 +151,7 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repea
         return series_request(seeded, suffix=f"r{number}", tags=tags), f"repeat {number} of {total}"
 
     series = make_runs(next_run, execute)
-    return Repeats(summary=_summarize(group, plan, series), series=series)
+    return _summarize(group, plan, series), series
 
 
 def _require_alike(done: Sequence[SeriesRun]) -> None:

@@ -25,7 +25,6 @@ from tfbench.runs.run_status import INTERRUPTED, StopSignals, describe_exit, des
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import held
 from tfbench.store.store import Store, TrackingState
-from tfbench.tracking.run_files import list_files
 from tfbench.tracking.tracker import Tracker
 from tfbench.wording import shorten
 
@@ -100,64 +99,57 @@ def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> 
         yield journal
 
 
+@dataclasses.dataclass
 class _Run:
     """A run under way."""
 
-    def __init__(
-        self,
-        request: RunRequest,
-        tracker: Tracker | None,
-        observer: Observer,
-        worker: Worker | Group,
-        stop: StopSignals,
-        limits: RunLimits,
-    ) -> None:
-        self._tracker = tracker
-        self._observer = observer
-        self._run_id = request.run_id
-        self._update: Future[Any] = tracker.begin("prepare") if tracker else Future()
-        self._worker = worker
-        self._stop = stop
-        self._limits = limits
-        self._exceeded = ""  # what of the limits, in words
-        self._has_begun = False
-        self._replay = Replay()
-        self._replay.apply({"kind": "request", "time": request.created, **request_fields(request)})
-        self._progress = RunProgress()
-        self._tracked: TrackedRun | None = None
-        self._tracking_problem: str | None = None
+    request: RunRequest
+    tracker: Tracker | None
+    observer: Observer
+    worker: Worker | Group
+    stop: StopSignals
+    limits: RunLimits
+    exceeded: str = ""  # what of the limits, in words
+    has_begun: bool = False
+    progress: RunProgress | None = None
+    tracking_problem: str | None = None
+
+    def __post_init__(self) -> None:
+        self.update: Future[Any] = self.tracker.begin("prepare") if self.tracker else Future()
+        self.replay = Replay()
+        self.replay.apply({"kind": "request", "time": self.request.created, **request_fields(self.request)})
 
     def follow(self) -> TfbenchError | None:
         """Follows the journal to the end of the worker; returns why nothing came of the run, if nothing did."""
         asked_to_stop_at: float | None = None
         while True:
-            returncode = self._worker.returncode  # before reading, so that nothing written before the end is missed
+            returncode = self.worker.returncode  # before reading, so that nothing written before the end is missed
             rejection = self._take_in(self._read())
             if rejection or returncode is not None:
                 return rejection or self._interruption()
             self._note_tracking()
-            self._exceeded = self._exceeded or self._find_exceeded()
-            fault = self._worker.fault
-            cause = self._stop.received.name if self._stop.received else self._exceeded or (fault and fault.reason)
+            self.exceeded = self.exceeded or self._find_exceeded()
+            fault = self.worker.fault
+            cause = self.stop.received.name if self.stop.received else self.exceeded or (fault and fault.reason)
             if cause and asked_to_stop_at is None:
-                self._observer.stage(f"stopping ({cause})")
-                self._worker.terminate()
+                self.observer.stage(f"stopping ({cause})")
+                self.worker.terminate()
                 asked_to_stop_at = time.monotonic()
             if asked_to_stop_at is not None and time.monotonic() - asked_to_stop_at > STOP_SECONDS:
-                self._worker.kill()
-            self._worker.wait(POLL_SECONDS if self._has_begun else READY_SECONDS)
+                self.worker.kill()
+            self.worker.wait(POLL_SECONDS if self.has_begun else READY_SECONDS)
 
     def conclude(self, journal: Journal, store: Store, patience_seconds: float) -> Run:
-        """Records how the run ended, and brings the store up to date with all of it; the tracker as `_await` says."""
-        result = self._replay.result()
-        stopped_by = f"{INTERRUPTED} {self._stop.received.name}" if self._stop.received else self._exceeded
-        returncode, tail, fault = self._worker.returncode or 0, self._worker.stderr_tail(), self._worker.fault
+        """Records how the run ended, and brings store and tracker up to date; the latter as `_wait_for` says."""
+        result = self.replay.result()
+        stopped_by = f"{INTERRUPTED} {self.stop.received.name}" if self.stop.received else self.exceeded
+        returncode, tail, fault = self.worker.returncode or 0, self.worker.stderr_tail(), self.worker.fault
         end = describe_exit(result, returncode, stopped_by=stopped_by, stderr_tail=tail)
         # One that failed had not finished, and what it says may hold for all.
         if fault and not stopped_by and (end.status != "FINISHED" or fault.status == "FAILED"):
             end = fault
-        record = {"status": end.status, "reason": end.reason, "worker_seconds": self._worker.seconds}
-        self._replay.apply({"kind": "exit", "time": time.time(), **record})
+        record = {"status": end.status, "reason": end.reason, "worker_seconds": self.worker.seconds}
+        self.replay.apply({"kind": "exit", "time": time.time(), **record})
         problems = []
         try:
             with contextlib.suppress(DiskFullError):  # written all the same
@@ -168,39 +160,40 @@ class _Run:
                     journal.append("note", text=f"after the measurement, where a last check may be missing: {why}")
             journal.sync()
             journal.close()
-            for added in self._worker.read():  # a line that the worker was at when it was killed, and the end
-                self._replay.apply(added)
+            for added in self.worker.read():  # a line that the worker was at when it was killed, and the end
+                self.replay.apply(added)
         except OSError as error:
             problems.append(f"{journal.path}: the end of the run could not be written: {error.strerror}.")
-        result = self._replay.result()
+        result = self.replay.result()
         summary = summarize_run(result)
         if journal.path.parent == store.journals:
             with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
                 write_brief(result, summary, journal.path)
-        self._observer.stage("storing the run")
-        if self._tracker:
-            self._update = self._tracker.begin("project", self._run_id)
-            if problem := self._wait_for(self._tracker, patience_seconds):
+        self.observer.stage("storing the run")
+        tracked: TrackedRun | None = None
+        if self.tracker:
+            self.update = self.tracker.begin("project", self.request.run_id)
+            if problem := self._wait_for(self.tracker, patience_seconds):
                 problems.append(f"not tracked: {problem}")
             else:
-                self._tracked = self._update.result()
+                tracked = self.update.result()
         summary = dataclasses.replace(summary, warnings=(*problems, *summary.warnings))
-        files = [str(path) for path in list_files(journal.path)]
-        self._observer.finish(result, summary, self._tracked, str(journal.path), files)
-        return Run(
+        run = Run(
             result=result,
             summary=summary,
-            tracked=self._tracked,
+            tracked=tracked,
             journal=journal.path,
-            was_interrupted=self._stop.received is not None,
+            was_interrupted=self.stop.received is not None,
         )
+        self.observer.finish(run)
+        return run
 
     def _find_exceeded(self) -> str:
         """Says which limit the measuring process has gone beyond, and how to raise it; "" if none."""
-        limits = self._limits
-        if limits.timeout_seconds is not None and self._worker.age_seconds > limits.timeout_seconds:
+        limits = self.limits
+        if limits.timeout_seconds is not None and self.worker.age_seconds > limits.timeout_seconds:
             return f"timed out: it took longer than the {limits.timeout_seconds:g} s that --run-timeout allows"
-        if limits.memory_bytes is not None and (used := self._worker.memory_bytes) > limits.memory_bytes:
+        if limits.memory_bytes is not None and (used := self.worker.memory_bytes) > limits.memory_bytes:
             return (
                 f"out of memory: it took {used / 2**20:,.0f} MiB, more than the {limits.memory_bytes / 2**20:,.0f} MiB "
                 "that --memory-limit allows"
@@ -209,7 +202,7 @@ class _Run:
 
     def _read(self) -> list[Record]:
         try:
-            return self._worker.read()
+            return self.worker.read()
         except OSError as error:
             raise MeasurementError(
                 f"{error.filename}: the journal cannot be read any more: {error.strerror}. The run was stopped."
@@ -217,66 +210,67 @@ class _Run:
 
     def _interruption(self) -> TfbenchError | None:
         """Returns an error if the run was stopped before there was anything to keep."""
-        if self._stop.received is None or self._has_begun or self._replay.result().error:
+        if self.stop.received is None or self.has_begun or self.replay.result().error:
             return None
-        name = self._stop.received.name
+        name = self.stop.received.name
         return InterruptedRunError(f"interrupted by {name} before anything was measured; nothing was stored.")
 
     def _take_in(self, records: list[Record]) -> TfbenchError | None:
         has_new_epochs = False
         for record in records:
-            fields = self._replay.apply(record)
+            fields = self.replay.apply(record)
             match record["kind"]:
                 case "rejected":
-                    return _rejection(fields["error"])
+                    error_class: type[TfbenchError] = getattr(errors, fields["error"]["type"], DeviceError)
+                    return error_class(fields["error"]["message"])
                 case "stage":
-                    self._observer.stage(fields["name"])
+                    self.observer.stage(fields["name"])
                 case "placed":
-                    for text in find_early_warnings(self._replay.result()):
-                        self._observer.warning(text)
-                case "ready" if self._stop.received is None:  # else it was asked to end before
-                    self._observer.ready(self._replay.result())
+                    for text in find_early_warnings(self.replay.result()):
+                        self.observer.warning(text)
+                case "ready" if self.stop.received is None:  # else it was asked to end before
+                    self.observer.ready(self.replay.result())
                     self._wait_for_tracker()
-                    self._worker.begin()
-                    self._has_begun = True
+                    self.worker.begin()
+                    self.has_begun = True
                 case "started":
-                    self._progress.start(self._replay.result(), fields["time"])
-                case "spans":
+                    self.progress = RunProgress(self.replay.result(), fields["time"])
+                case "spans" if self.progress:
                     epoch, _, last_step, _ = fields["spans"][-1]
-                    self._progress.advance(self._observer, epoch, last_step, time_=fields["time"])
+                    self.observer.progress(self.progress.advance(epoch, last_step, time_=fields["time"]))
                 case "epoch":
                     has_new_epochs = True
-                    self._observer.epoch(fields["epoch"])
+                    self.observer.epoch(fields["epoch"])
         if has_new_epochs:
             self._track()
         return None
 
     def _track(self) -> None:
         """Lets the tracker be brought up to date, unless it still is at it; one that failed is left alone."""
-        if self._tracker and self._tracker.has_answered(self._update) and self._tracking_problem is None:
-            self._update = self._tracker.begin("follow", self._run_id)
+        if self.tracker and self.tracker.has_answered(self.update) and self.tracking_problem is None:
+            self.update = self.tracker.begin("follow", self.request.run_id)
 
     def _wait_for_tracker(self) -> None:
         """Connects and creates the run before the measurement begins, so that neither disturbs it."""
-        if self._tracker:
-            self._wait_for(self._tracker, STOP_SECONDS)
+        if self.tracker:
+            self._wait_for(self.tracker, STOP_SECONDS)
             self._note_tracking()
             self._track()
-            self._wait_for(self._tracker, STOP_SECONDS)
+            self._wait_for(self.tracker, STOP_SECONDS)
 
     def _note_tracking(self) -> None:
         """Says once what went wrong with the tracker."""
-        if self._tracker and self._tracking_problem is None and self._tracker.has_answered(self._update):
-            self._tracking_problem = _problem_of(self._update)
-            if self._tracking_problem:
-                self._observer.warning(f"{self._tracking_problem} The run goes on.")
+        if self.tracker and self.tracking_problem is None and self.tracker.has_answered(self.update):
+            self.tracking_problem = _problem_of(self.update)
+            if self.tracking_problem:
+                self.observer.warning(f"{self.tracking_problem} The run goes on.")
 
     def _wait_for(self, tracker: Tracker, patience_seconds: float) -> str | None:
         """Waits for the tracker, no longer than `patience_seconds` after a request to stop; returns what went wrong."""
-        while not tracker.has_answered(self._update, POLL_SECONDS):
-            if self._stop.received and time.monotonic() - self._stop.received_at > patience_seconds:
+        while not tracker.has_answered(self.update, POLL_SECONDS):
+            if self.stop.received and time.monotonic() - self.stop.received_at > patience_seconds:
                 return f"interrupted, and MLflow did not answer within {patience_seconds:g} s."
-        return _problem_of(self._update)
+        return _problem_of(self.update)
 
 
 def _problem_of(answer: "Future[Any]") -> str | None:
@@ -285,8 +279,3 @@ def _problem_of(answer: "Future[Any]") -> str | None:
     if error is None:
         return None
     return str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
-
-
-def _rejection(told: dict[str, str]) -> TfbenchError:
-    error_class: type[TfbenchError] = getattr(errors, told["type"], DeviceError)
-    return error_class(told["message"])

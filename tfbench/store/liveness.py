@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tfbench.errors import TrackingError
 from tfbench.records.json_lines import Record, last_time
 from tfbench.records.whole_files import open_at_once
 
@@ -14,16 +15,24 @@ SILENT_SECONDS = 3600.0  # a run on another host that has written nothing for so
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, waits: bool = True) -> Iterator[None]:
+def locked(path: Path, *, busy: str = "") -> Iterator[None]:
     """Holds the lock that a file stands for; another process waits for it, and a killed one gives it back.
 
+    Args:
+        path: The file, which is made if it is not there.
+        busy: Said where another process has it; "": it is waited for.
+
     Raises:
-        BlockingIOError: Another process has it, and this one is not to wait.
-        OSError: The file cannot be made or opened.
+        TrackingError: Another process has it, and it is not waited for, or the file cannot be made or opened.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "ab", opener=open_at_once) as file:
-        fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with contextlib.ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(open(path, "ab", opener=open_at_once))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB if busy else fcntl.LOCK_EX)
+        except OSError as error:
+            is_busy = isinstance(error, BlockingIOError)
+            raise TrackingError(busy if is_busy else f"{path}: cannot be written: {error.strerror}.") from error
         yield
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -146,14 +147,15 @@ class Store:
         heads = [head for run_id in self.run_ids() if (head := self._read_head(run_id))]
         return sorted(heads, key=lambda head: head.created, reverse=True)
 
-    def find(self, token: str) -> str:
+    def find(self, token: str, *, trained: bool = False) -> str:
         """Returns the id of the run that a user means.
 
         Args:
             token: The beginning of its id, a run name, or "@last".
+            trained: Whether it must be one that trained: profiles have no speed, and "@last" passes over them.
 
         Raises:
-            UnknownNameError: No run, or more than one, is meant.
+            UnknownNameError: No run, or more than one, or a profile that must not be one is meant.
         """
         heads = self.heads()
         if not heads:
@@ -161,10 +163,15 @@ class Store:
                 f"store {self.root}: holds no runs. `{self.command('run', 'RECIPE')}` makes one; "
                 "--store names another store."
             )
+        found = [head for head in heads if token == head.run_id]
         if token == "@last":  # noqa: S105 - no password
-            return heads[0].run_id
-        exact = [head for head in heads if token == head.run_id]
-        found = exact or [head for head in heads if head.name == token or (token and head.run_id.startswith(token))]
+            found = [head for head in heads if not (trained and head.profile)][:1] or heads[:1]
+        found = found or [head for head in heads if head.name == token or (token and head.run_id.startswith(token))]
+        if len(found) == 1 and trained and found[0].profile:
+            raise UnknownNameError(
+                f"run '{token}': {found[0].run_id} is a profile of a step, made by `tfbench profile`. It has no speed "
+                "of a training to compare, and no epochs to go on from. Name a run that trained."
+            )
         if len(found) == 1:
             return found[0].run_id
         if found:
@@ -178,52 +185,25 @@ class Store:
         """Returns a command of tfbench about this store, as a shell takes it."""
         return command_line(*words, store=self.root)
 
-    def find_training(self, token: str) -> str:
-        """Returns the id of the run that a user means where it must be one that trained; profiles have no speed.
-
-        Args:
-            token: As of `find`; "@last" passes over profiles.
-
-        Raises:
-            UnknownNameError: No run, or more than one, or a profile is meant.
-        """
-        heads = self.heads()
-        trained = [head.run_id for head in heads if not head.profile]
-        if token == "@last" and trained:  # noqa: S105 - no password
-            return trained[0]
-        run_id = self.find(token)
-        if run_id not in trained:
-            raise UnknownNameError(
-                f"run '{token}': {run_id} is a profile of a step, made by `tfbench profile`. It has no speed of a "
-                "training to compare, and no epochs to go on from. Name a run that trained."
-            )
-        return run_id
-
-    def runs_with_leftovers(self) -> set[str]:
-        """Returns the ids of runs that have space set aside, or something half written; they may be under way."""
-        return {_run_of(path) for path in self._leftovers() if not path.name.endswith(_STATE_ENDING)}
-
-    def remove_leftovers(self, dead_run_ids: set[str]) -> None:
+    def remove_leftovers(self, is_over: Callable[[str], bool]) -> None:
         """Removes space that runs set aside and what they left half written, where a run is over or has no journal.
 
         A folder of files stays, also without its journal, which its user may have moved away.
         """
-        leftovers = self._leftovers()
+        leftovers = [path for path in self.journals.glob("*") if path.name.endswith(_PASSING)]
         known = set(self.run_ids())  # later: a run has its journal before all else but its lock
         for path in leftovers:
-            is_known, is_dead = _run_of(path) in known, _run_of(path) in dead_run_ids
-            if (is_dead and not path.name.endswith(_STATE_ENDING)) or (not is_known and path.suffix != _LOCK_ENDING):
+            run_id = path.name.partition(".")[0]
+            is_orphan = run_id not in known and path.suffix != _LOCK_ENDING
+            if is_orphan or (not path.name.endswith(_STATE_ENDING) and is_over(run_id)):
                 self._remove(path)
-        for run_id in dead_run_ids & known:  # half-written checkpoints and models
+        for run_id in filter(is_over, known):  # half-written checkpoints and models
             for part in list((self.journals / f"{run_id}.files").rglob("*.part")):
                 self._remove(part)
 
     def owns(self, path: Path) -> bool:
         """Says whether a path is in the store's folder, and not behind a link that leads out of it."""
         return path.parent.resolve().is_relative_to(self.root.resolve())
-
-    def _leftovers(self) -> list[Path]:
-        return [path for path in self.journals.glob("*") if path.name.endswith(_PASSING)]
 
     def _remove(self, path: Path) -> None:
         if not self.owns(path):
@@ -256,10 +236,6 @@ class Store:
         for folder in (self.journals, self.root):
             with contextlib.suppress(OSError):  # not empty, or not there
                 folder.rmdir()
-
-
-def _run_of(path: Path) -> str:
-    return path.name.partition(".")[0]
 
 
 def _list(heads: list[RunHead]) -> str:

@@ -194,14 +194,14 @@ def find_named(
     """
     if sweep:
         return find_sweep(store, sweep), None
-    named = None if tokens is None else list(tokens)
-    if named is None or len(named) != 1:
-        return None, None if named is None else [run_id for token in named for run_id in _find_runs(store, token)]
+    if tokens is None:
+        return None, None
+    named = list(tokens)
     try:
-        return None, _find_runs(store, named[0])
+        return None, [run_id for token in named for run_id in _find_runs(store, token)]
     except UnknownNameError:
         meant = [sweep_id for sweep_id in list_sweeps(store) if named[0] and sweep_id.startswith(named[0])]
-        if len(meant) != 1:
+        if len(named) > 1 or len(meant) != 1:
             raise
         return meant[0], None
 
@@ -209,7 +209,7 @@ def find_named(
 def _find_runs(store: Store, token: str) -> list[str]:
     """Returns the id of a run, or of those that trained in a series, the oldest first."""
     try:
-        return [store.find_training(token)]
+        return [store.find(token, trained=True)]
     except UnknownNameError:
         members = [head for head in reversed(store.heads()) if token and head.group.startswith(token)]
         if len({head.group for head in members}) != 1:
@@ -221,16 +221,7 @@ def _path(store: Store, sweep_id: str) -> Path:
     return store.root / _FOLDER / f"{sweep_id}.json"
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> contextlib.AbstractContextManager[None]:
     """Keeps other processes from going on with a sweep."""
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(path.with_suffix(".lock"), waits=False))
-        except BlockingIOError as error:
-            raise TrackingError(
-                f"sweep {path.stem}: another process is at it. Wait for its end, or stop it."
-            ) from error
-        except OSError as error:
-            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
-        yield
+    busy = f"sweep {path.stem}: another process is at it. Wait for its end, or stop it."
+    return locked(path.with_suffix(".lock"), busy=busy)

@@ -23,7 +23,8 @@ def create(database: Path) -> None:
     deleted goes first: its unfinished writes would be put into the new one.
 
     Raises:
-        OSError: The folder cannot be written to.
+        TrackingError: The folder cannot be written to.
+        OSError: The database cannot.
     """
     artifacts = (database.parent / "artifacts").absolute().as_uri()
     with locked(database.parent / ".init.lock"):

@@ -39,8 +39,9 @@ class Profiles:
             raise fate
         result = build_profile_run(request, **({"exit": KILLED, "stage": "timing in turns"} if fate else {}))
         summary, journal = summarize_run(result), Path("run.jsonl")
-        observer.finish(result, summary, TRACKED, str(journal))
-        return Run(result=result, summary=summary, tracked=TRACKED, journal=journal, was_interrupted=bool(fate))
+        run = Run(result=result, summary=summary, tracked=TRACKED, journal=journal, was_interrupted=bool(fate))
+        observer.finish(run)
+        return run
 
 
 @pytest.fixture

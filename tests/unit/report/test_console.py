@@ -3,6 +3,7 @@ import io
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tfbench.report.run.console import RunConsole
 from tfbench.report.run.header import epoch_header
 from tfbench.report.run.sections import next_section, run_sections
 from tfbench.report.table import text
+from tfbench.runs.run import Run
 
 Golden = Callable[[str, str], None]
 RUN_ID = "0123456789abcdef" * 2
@@ -156,7 +158,7 @@ def show(
     for record in result.epochs:
         shown.progress(build_progress(step=600 * record.epoch - 300, epoch=record.epoch))
         shown.epoch(record)
-    shown.finish(result, summarize_run(result), tracked, JOURNAL)
+    shown.finish(Run(result=result, summary=summarize_run(result), tracked=tracked, journal=Path(JOURNAL)))
     return file.getvalue()
 
 
@@ -210,7 +212,7 @@ def shown_epochs(elapsed: list[float], *, num_epochs: int | None, is_full: bool 
     console.ready(result)
     for number, seconds in enumerate(elapsed, start=1):
         console.epoch(build_epoch(epoch=number, num_steps=20, elapsed_seconds=seconds))
-    console.finish(result, Summary(metrics={}), None, "")
+    console.finish(Run(result=result, summary=Summary(metrics={}), tracked=None, journal=Path(JOURNAL)))
     rows = file.getvalue().partition(epoch_header())[2].partition("samples/s excludes")[0]
     return [line.split()[0] for line in rows.splitlines() if line]
 
@@ -276,7 +278,7 @@ def test_a_run_that_never_got_ready_shows_why() -> None:
     )
     file = io.StringIO()
     shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=80))
-    shown.finish(result, Summary(metrics={}), None, "")
+    shown.finish(Run(result=result, summary=Summary(metrics={}), tracked=None, journal=Path("run.jsonl")))
     assert file.getvalue() == (
         "FAILED while loading data: ValueError: bad\n"
         "\n"

@@ -1,5 +1,6 @@
 """What a sweep shows while it lasts, on a terminal and elsewhere."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from sweeps import build_plan
 from tfbench.records.run import RunExit, Summary, TrackedRun
 from tfbench.records.sweep import PlannedRun, PlannedRunResult, list_planned_runs
 from tfbench.report.run.series_console import SweepConsole
+from tfbench.runs.run import Run
 
 TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
 
@@ -27,7 +29,8 @@ def ended(planned: PlannedRun, outcome: Any = "FINISHED", reason: str = "") -> P
 
 def finish(console: SweepConsole, status: Any = "FINISHED", reason: str = "", tracked: Any = TRACKED) -> None:
     result = build_result(request=build_request(run_id="b" * 12), exit=RunExit(status=status, reason=reason))
-    console.finish(result, Summary(metrics={"samples_per_second": 5312.0}), tracked, "")
+    summary = Summary(metrics={"samples_per_second": 5312.0})
+    console.finish(Run(result=result, summary=summary, tracked=tracked, journal=Path("run.jsonl")))
 
 
 def test_a_terminal_shows_the_progress_of_the_run_under_way_and_each_warning_once() -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from fake_power import Card, Clock, FakeNvml, RaplTree, install_nvml
 from runs import wait_until
 from tfbench.machine.energy import EnergyMeter
 from tfbench.records import json_lines as record_lines
+from tfbench.records.energy import MachineState
 from tfbench.records.journal import RESERVE_BYTES, Journal, plain_fields, read_records, replay, request_fields
 from tfbench.records.json_lines import Record
 from tfbench.runs import process
 from tfbench.runs.process import MachineWatch, pause_seconds
 
+Start = Callable[[], MachineWatch]
 GPU = "0000:86:00.0"
 STARTED: Record = {"kind": "started", "time": 2.0}
 TRAINED: Record = {"kind": "trained", "time": 3.0}
@@ -46,12 +49,19 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_PATIENCE_SECONDS", 300.0)
 
 
-def started(journal: Journal, machine: Path, meter: type[EnergyMeter] = EnergyMeter) -> MachineWatch:
-    """Returns the watch over a training on the processor, which has begun."""
-    watch = MachineWatch(journal.path, lambda addresses: meter(addresses, machine))
-    watch.take_in(ready(devices=("cpu:0",)))
-    watch.take_in(STARTED)
-    return watch
+@pytest.fixture
+def start(journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Start:
+    """Returns the watch over a training on the processor, of a machine with one counter, which has begun."""
+    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
+    monkeypatch.setattr(process, "EnergyMeter", lambda addresses: EnergyMeter(addresses, tmp_path / "machine"))
+
+    def start() -> MachineWatch:
+        watch = MachineWatch(journal.path)
+        watch.take_in(ready(devices=("cpu:0",)))
+        watch.take_in(STARTED)
+        return watch
+
+    return start
 
 
 def count_looks(path: Path) -> int:
@@ -62,7 +72,8 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     driver = install_nvml(monkeypatch, FakeNvml(Clock(), Card("0000:3b:00.0"), Card(GPU, clock_mhz=1200)))
-    watch = MachineWatch(journal.path, lambda addresses: EnergyMeter(addresses, tmp_path))
+    monkeypatch.setattr(process, "EnergyMeter", lambda addresses: EnergyMeter(addresses, tmp_path))
+    watch = MachineWatch(journal.path)
     watch.take_in(ready())
     assert (driver.open, count_looks(journal.path)) == (1, 0)
     watch.take_in(STARTED)
@@ -82,39 +93,45 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     assert result.machine_states[0].gpus[GPU].clock_mhz == 1200
 
 
-def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("owner", "what", "fault"),
+    [
+        (record_lines, "append", OSError(errno.ENOSPC, "No space left on device")),
+        (EnergyMeter, "look", ValueError("2**63 is no temperature")),
+    ],
+)
+def test_a_full_disk_or_an_odd_answer_ends_the_looks_and_leaves_the_reserve_for_what_was_measured(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, start: Start, owner: Any, what: str, fault: Exception
 ) -> None:
-    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
     journal.reserve()
-    tried = list[bytes]()
+    tried = list[bool]()
 
-    def reject(file: int, lines: bytes) -> None:
-        tried.append(lines)
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def fail(*_: Any) -> None:
+        tried.append(True)
+        raise fault
 
-    monkeypatch.setattr(record_lines, "append", reject)
-    watch = started(journal, tmp_path / "machine")
-    wait_until(lambda: bool(tried), "the first look")
+    monkeypatch.setattr(owner, what, fail)
+    watch = start()
+    assert watch._thread
+    watch._thread.join(60)
     watch.close()
-    assert len(tried) == 1
+    assert (len(tried), count_looks(journal.path)) == (1, 0)
     assert journal.path.with_suffix(".reserve").stat().st_size == RESERVE_BYTES
 
 
 def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_late(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    journal: Journal, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "_PATIENCE_SECONDS", 0.01)
-    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
-    asked, answers = threading.Event(), threading.Event()
+    asked, answers, look = threading.Event(), threading.Event(), EnergyMeter.look
 
-    class Silent(EnergyMeter):
-        def look(self) -> Any:
-            asked.set()
-            assert answers.wait(60)
-            return super().look()
+    def wait_and_look(meter: EnergyMeter) -> MachineState:
+        asked.set()
+        assert answers.wait(60)
+        return look(meter)
 
-    watch = started(journal, tmp_path / "machine", Silent)
+    monkeypatch.setattr(EnergyMeter, "look", wait_and_look)
+    watch = start()
     thread = watch._thread
     assert thread is not None
     assert asked.wait(60)
@@ -122,20 +139,6 @@ def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_l
     answers.set()
     thread.join(60)
     assert not thread.is_alive()
-    assert count_looks(journal.path) == 0
-
-
-def test_an_answer_of_the_driver_that_nobody_expects_ends_the_looks_alone(journal: Journal, tmp_path: Path) -> None:
-    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
-
-    class Broken(EnergyMeter):
-        def look(self) -> Any:
-            raise ValueError("2**63 is no temperature")
-
-    watch = started(journal, tmp_path / "machine", Broken)
-    assert watch._thread
-    watch._thread.join(60)
-    watch.close()
     assert count_looks(journal.path) == 0
 
 

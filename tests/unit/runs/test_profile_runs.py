@@ -77,11 +77,11 @@ def test_the_last_run_that_trained_is_found_behind_a_profile(store: Store) -> No
     profile = build_profile_run(build_profile_request(created=TRAINED.request.created + 1))
     write_profile_journal(store, profile)
     with pytest.raises(UnknownNameError, match="Name a run that trained"):
-        store.find_training("@last")
+        store.find("@last", trained=True)
     write_journal(store, TRAINED)
     assert store.find("@last") == profile.request.run_id
-    assert store.find_training("@last") == TRAINED.request.run_id
-    assert store.find_training(TRAINED.request.run_id[:31]) == TRAINED.request.run_id
+    assert store.find("@last", trained=True) == TRAINED.request.run_id
+    assert store.find(TRAINED.request.run_id[:31], trained=True) == TRAINED.request.run_id
 
 
 @pytest.mark.parametrize(

@@ -7,33 +7,33 @@ import pytest
 
 from builders import build_recipe, build_request
 from fake_runs import FakeRuns, Fate
-from tfbench.analysis.comparison.intervals import log_interval
+from tfbench.analysis.comparison.intervals import RepeatsSummary, Spread, log_interval
 from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TrackingError
 from tfbench.records.run import ModelSummary, RunRequest
 from tfbench.report.run.repeats import repeats_document
 from tfbench.runs.run import Run
 from tfbench.runs.run_maker import RunMaker
-from tfbench.runs.series import RepeatPlan, Repeats, repeat_run
+from tfbench.runs.series import RepeatPlan, Series, repeat_run
 
 THREE = RepeatPlan(num=3, max_num=3)
 UNTIL_2_PERCENT = RepeatPlan(num=3, max_num=6, precision=0.02)
 
 
-def repeat(plan: RepeatPlan, *fates: Fate, **metrics: Callable[[int], float | None]) -> Repeats:
+def repeat(plan: RepeatPlan, *fates: Fate, **metrics: Callable[[int], float | None]) -> tuple[RepeatsSummary, Series]:
     return repeat_run(build_request(name="mine"), plan, FakeRuns(*fates, **metrics))
 
 
-def values_of(repeats: Repeats, metric: str) -> tuple[float, ...]:
-    (spread,) = [spread for spread in repeats.summary.spreads if spread.metric == metric]
-    return spread.values
+def spread_of(summary: RepeatsSummary, metric: str) -> Spread:
+    (spread,) = [spread for spread in summary.spreads if spread.metric == metric]
+    return spread
 
 
 def test_each_repeat_is_a_run_of_its_own_in_one_group() -> None:
     runs = FakeRuns(100.0)
-    done = repeat_run(build_request(name="mine", tags={"a": "b"}), THREE, runs)
+    summary, _ = repeat_run(build_request(name="mine", tags={"a": "b"}), THREE, runs)
     assert [request.name for request in runs.requests] == ["mine-r1", "mine-r2", "mine-r3"]
     assert runs.labels == ["repeat 1 of 3", "repeat 2 of 3", "repeat 3 of 3"]
-    group = {"a": "b", "tfbench.group": done.summary.group}
+    group = {"a": "b", "tfbench.group": summary.group}
     assert [request.tags for request in runs.requests] == [group | {"tfbench.repeat": number} for number in "123"]
     assert {request.recipe.training.seed for request in runs.requests} == {build_request().recipe.training.seed}
 
@@ -41,13 +41,13 @@ def test_each_repeat_is_a_run_of_its_own_in_one_group() -> None:
 def test_seeds_vary_on_request_and_only_then_has_the_accuracy_an_interval() -> None:
     runs = FakeRuns(100.0, val_accuracy=lambda number: 0.9 + number / 100)
     request = build_request(recipe=build_recipe(training={"seed": 7}))
-    varied = repeat_run(request, RepeatPlan(num=3, max_num=3, varies_seed=True), runs)
+    varied, _ = repeat_run(request, RepeatPlan(num=3, max_num=3, varies_seed=True), runs)
     assert [run.recipe.training.seed for run in runs.requests] == [7, 8, 9]
     assert [run.overrides for run in runs.requests] == [(), ("training.seed",), ("training.seed",)]
-    (spread,) = [spread for spread in varied.summary.spreads if spread.metric == "val_accuracy"]
+    spread = spread_of(varied, "val_accuracy")
     assert spread.interval is not None and spread.interval.center == spread.center == pytest.approx(0.91)
-    same = repeat(THREE, 100.0, val_accuracy=lambda number: 0.9)
-    assert [spread.interval for spread in same.summary.spreads if spread.metric == "val_accuracy"] == [None]
+    same, _ = repeat(THREE, 100.0, val_accuracy=lambda number: 0.9)
+    assert spread_of(same, "val_accuracy").interval is None
     late = build_request(recipe=build_recipe(training={"seed": 2**31 - 2}))
     with pytest.raises(RecipeError, match=r"must be 2147483647 or less\. Received: 2147483648\. Use a smaller seed\."):
         repeat_run(late, RepeatPlan(num=3, max_num=3, varies_seed=True), runs)
@@ -79,17 +79,17 @@ def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
 def test_repeats_are_added_until_they_are_precise_or_too_many(
     fates: tuple[Fate, ...], num: int, num_failed: int, reached: bool
 ) -> None:
-    done = repeat(UNTIL_2_PERCENT, *fates).summary
-    assert (done.num, done.num_failed, done.reached) == (num, num_failed, reached)
+    summary, _ = repeat(UNTIL_2_PERCENT, *fates)
+    assert (summary.num, summary.num_failed, summary.reached) == (num, num_failed, reached)
 
 
 def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
-    done = repeat(THREE, 100.0, "FAILED", 104.0)
-    assert values_of(done, "samples_per_second") == (100.0, 104.0)
-    assert (done.summary.num, done.summary.num_failed, len(done.series.outcomes)) == (3, 1, 3)
-    rejected = repeat(THREE, 100.0, TrackingError("the disk is full"), 101.0)
-    assert (rejected.summary.num, rejected.summary.num_failed, len(rejected.series.outcomes)) == (3, 1, 2)
-    found = repeats_document(rejected.summary)["repeats"]
+    summary, series = repeat(THREE, 100.0, "FAILED", 104.0)
+    assert spread_of(summary, "samples_per_second").values == (100.0, 104.0)
+    assert (summary.num, summary.num_failed, len(series.outcomes)) == (3, 1, 3)
+    summary, series = repeat(THREE, 100.0, TrackingError("the disk is full"), 101.0)
+    assert (summary.num, summary.num_failed, len(series.outcomes)) == (3, 1, 2)
+    found = repeats_document(summary)["repeats"]
     assert (found["num"], found["num_finished"], found["rejections"]) == (3, 2, ["the disk is full"])
     interval = log_interval([100.0, 101.0])
     assert interval and found["metrics"]["samples_per_second"]["low"] == interval.low
@@ -106,10 +106,9 @@ def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
 def test_a_request_to_stop_ends_the_repeats_and_those_done_are_shown(
     fates: tuple[Fate, ...], num_values: int, num_runs: int
 ) -> None:
-    done = repeat(RepeatPlan(num=5, max_num=5), *fates)
-    assert done.summary.was_interrupted
-    assert (len(values_of(done, "samples_per_second")), done.summary.num) == (num_values, num_runs)
-    assert done.summary.num_failed == 0
+    summary, _ = repeat(RepeatPlan(num=5, max_num=5), *fates)
+    assert (summary.was_interrupted, summary.num, summary.num_failed) == (True, num_runs, 0)
+    assert len(spread_of(summary, "samples_per_second").values) == num_values
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

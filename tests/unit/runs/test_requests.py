@@ -81,13 +81,8 @@ def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path)
     overrides = {"expect.target_accuracy": 0.9, "expect.val_accuracy_at_epoch": {"9": [0.8, 1.0]}}
     recipe = resumed_request(previous, tmp_path / "x", overrides=overrides, name=None, data_dir=None).recipe
     assert (recipe.expect.target_accuracy, recipe.expect.val_accuracy_at_epoch) == (0.9, {"9": (0.8, 1.0)})
-    with pytest.raises(RecipeError) as caught:
+    with pytest.raises(RecipeError, match=r"training\.seed: cannot be changed .* Can be: training\.epochs, "):
         resumed_request(previous, tmp_path / "x", overrides={"training.seed": 1}, name=None, data_dir=None)
-    assert str(caught.value) == (
-        "training.seed: cannot be changed for a run that goes on from a checkpoint. Can be: training.epochs, "
-        "training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of [output], [cost] and "
-        "[expect]."
-    )
 
 
 def test_a_run_that_goes_on_is_no_repeat_of_the_group_of_its_predecessor(tmp_path: Path) -> None:

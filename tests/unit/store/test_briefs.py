@@ -46,13 +46,6 @@ def test_figures_that_cannot_be_made_are_those_of_a_damaged_run(store: Store) ->
     assert "its figures cannot be made: OverflowError" in unreadable[path.stem]
 
 
-def test_a_run_that_has_a_brief_is_read_without_its_journal(store: Store) -> None:
-    path = write_journal(store, build_sized_result(0))
-    made = read_briefs(store, store.run_ids())
-    path.write_bytes(b"x" * path.stat().st_size)
-    assert read_briefs(store, store.run_ids()) == made
-
-
 def test_a_journal_that_is_damaged_or_under_the_id_of_another_run_is_said(store: Store) -> None:
     path, damaged = (write_journal(store, build_sized_result(index)) for index in (1, 2))
     damaged.write_text("{")

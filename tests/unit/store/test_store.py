@@ -13,14 +13,9 @@ from tfbench.errors import TrackingError, UnknownNameError
 from tfbench.records.journal import Journal, request_fields
 from tfbench.runs.recovery import recover
 from tfbench.store.liveness import held, is_running
-from tfbench.store.store import Store, TrackingState
+from tfbench.store.store import Store
 
 RUN = "0" * 31 + "1"
-
-
-def build_state(store: Store, **fields: object) -> TrackingState:
-    values: dict[str, object] = {"tracking_uri": store.tracking_uri, "experiment": "tfbench"}
-    return TrackingState(**values | fields)
 
 
 def test_a_discarded_run_leaves_nothing_behind_and_all_else_as_it_was(tmp_path: Path) -> None:
@@ -31,7 +26,7 @@ def test_a_discarded_run_leaves_nothing_behind_and_all_else_as_it_was(tmp_path: 
         journal = Journal(store.create_journal(RUN))
         journal.reserve()
         journal.append("request", **request_fields(build_request(run_id=RUN)))
-        store.write_state(RUN, build_state(store))
+        store.write_state(RUN, store.default_state)
         for _ in range(2):  # the second time it is not there
             store.discard(RUN)
         assert list(tmp_path.iterdir()) == others
@@ -60,10 +55,10 @@ def test_an_id_that_is_no_file_name_is_rejected(tmp_path: Path, run_id: str) -> 
 
 def test_the_state_of_a_moved_store_names_the_new_place(tmp_path: Path) -> None:
     store = Store(tmp_path / "old")
-    store.write_state(RUN, build_state(store))
+    store.write_state(RUN, store.default_state)
     (tmp_path / "old").rename(tmp_path / "new")
     moved = Store(tmp_path / "new")
-    assert moved.read_state(RUN) == build_state(moved)
+    assert moved.read_state(RUN) == moved.default_state
 
 
 DAMAGED_STATES = ("", "[]", '{"tracking_uri": null}', '{"tracking_uri": null, "experiment": []}', '{"tracking_uri": 5}')
@@ -106,7 +101,7 @@ def test_leftovers_of_dead_runs_are_removed_and_those_of_others_kept(tmp_path: P
     (store.journals / "gone.csv").touch()  # whatever it is
     orphan = store.journals / "gone.tracked.json"
     orphan.touch()
-    store.remove_leftovers({f"{0:032x}"})
+    store.remove_leftovers(lambda run_id: run_id == f"{0:032x}")
     left = [path.name for path in store.journals.iterdir() if path.suffix != ".jsonl"]
     assert sorted(left) == [f"{1:032x}.reserve", f"{1:032x}.x1.work", "gone.csv"]
 

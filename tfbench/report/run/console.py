@@ -5,20 +5,23 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from tfbench.records.observer import Observer, TrainingProgress
-from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.records.run import EpochRecord, RunResult
 from tfbench.report import formats
 from tfbench.report.profile.sentences import profile_screen
 from tfbench.report.run import header
 from tfbench.report.run.sections import next_section, run_sections
 from tfbench.report.table import Section, text
 from tfbench.wording import cut, one_line, without_secrets
+
+if TYPE_CHECKING:
+    from tfbench.runs.run import Run
 
 # Epochs that are all shown; of those behind them every tenth, one a minute, and the last.
 _LONG_TABLE, _STRIDE, _MAX_SILENCE_SECONDS = 16, 10, 60.0
@@ -151,32 +154,18 @@ class RunConsole(Observer):
         self._last_row_at = epoch.elapsed_seconds
         self._print(header.epoch_lines(epoch, self._steps_per_epoch))
 
-    def finish(
-        self,
-        result: RunResult,
-        summary: Summary,
-        tracked: TrackedRun | None,
-        store_hint: str,
-        files: Sequence[str] = (),
-    ) -> None:
-        """Shows how the run ended, its figures beside the published ones, warnings, and where there is more.
-
-        Args:
-            result: The whole run.
-            summary: Its figures.
-            tracked: Where it stands in MLflow; None: it could not be brought there.
-            store_hint: Where the journal lies; left out when empty.
-            files: What the run left besides: its model, and the picture of it.
-        """
+    def finish(self, run: "Run") -> None:
+        """Shows how the run ended, its figures beside the published ones, warnings, and where there is more."""
         self.close()
-        following = next_section(result, tracked, store_hint, files, self._server, is_full=self._is_full)
+        result, summary, journal = run.result, run.summary, str(run.journal)
+        following = next_section(result, run.tracked, journal, run.files, self._server, is_full=self._is_full)
         if self._left_out:
             self._print_row(self._left_out)
         if self._last_row_at is not None:
             has_warmup = result.request.recipe.measurement.warmup_steps
             self._print([_WARMUP_REMARK, ""] if has_warmup else [""])
         if result.request.profile:
-            sections = profile_screen(result, summary.warnings, store_hint, following, is_whole=self._is_full)
+            sections = profile_screen(result, summary.warnings, journal, following, is_whole=self._is_full)
         else:
             sections = [*run_sections(result, summary, is_full=self._is_full), following]
         first, *others = sections

@@ -1,18 +1,20 @@
 """What a series of runs or a sweep shows: the display of the run under way, one line for each that is over."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from tfbench.analysis.run.warnings import find_requested_warnings
-from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.records.run import EpochRecord, RunResult, Summary
 from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan, list_planned_runs
 from tfbench.report import formats
 from tfbench.report.comparison.sweep import run_label
 from tfbench.report.run.console import RunConsole
 from tfbench.report.run.sections import bring_it_there, status_line
 from tfbench.wording import count, store_of
+
+if TYPE_CHECKING:
+    from tfbench.runs.run import Run
 
 
 class SeriesConsole(RunConsole):
@@ -59,27 +61,18 @@ class SeriesConsole(RunConsole):
             self._warned.add(text)
             super().warning(text)
 
-    def finish(
-        self,
-        result: RunResult,
-        summary: Summary,
-        tracked: TrackedRun | None,
-        store_hint: str,
-        files: Sequence[str] = (),
-    ) -> None:
+    def finish(self, run: "Run") -> None:
         """Shows the run's speed, or how else it ended, and how many warnings there are beside what was asked for."""
         self.close()
-        speed = summary.metrics.get("samples_per_second")
-        parts = [status_line(result)]
-        if result.status == "FINISHED" and speed is not None:
-            parts = [f"{formats.format_speed(speed)} samples/s"]
-        if tracked is None and self._is_tracked:
-            parts.append(f"not in MLflow; `{bring_it_there(store_of(store_hint), self._server)}` brings it there")
-        asked_for = find_requested_warnings(result)
-        if warnings := [warning for warning in summary.warnings if warning not in asked_for]:
+        speed = run.samples_per_second
+        parts = [status_line(run.result) if speed is None else f"{formats.format_speed(speed)} samples/s"]
+        if run.tracked is None and self._is_tracked:
+            parts.append(f"not in MLflow; `{bring_it_there(store_of(run.journal), self._server)}` brings it there")
+        asked_for = find_requested_warnings(run.result)
+        if warnings := [warning for warning in run.warnings if warning not in asked_for]:
             parts.append(count(len(warnings), "warning"))
-        line = f"{self._label}: {'; '.join(parts)} ({result.request.run_id})"
-        self._print(self._fit(line), style=None if result.status == "FINISHED" else "bold red")
+        line = f"{self._label}: {'; '.join(parts)} ({run.run_id})"
+        self._print(self._fit(line), style=None if run.is_finished else "bold red")
 
 
 class SweepConsole(SeriesConsole):
