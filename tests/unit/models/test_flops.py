@@ -8,7 +8,6 @@ import keras
 import pytest
 from keras import layers
 
-from tfbench.models.custom_layers.convolutions import RecurrentConvolution2D
 from tfbench.models.structure.flops import count_model, find_main_product
 from tfbench.models.structure.graph import without_weights
 from tfbench.recipe import registry
@@ -249,20 +248,6 @@ def test_only_gradients_that_training_needs_are_counted(
 ) -> None:
     with without_weights():
         assert halves(connect(network, *shapes)) == expected
-
-
-@pytest.mark.parametrize(("recomputes", "num_feed_forward"), [(True, 4), (False, 1)])
-def test_a_recurrent_convolution_on_data_has_gradients_of_its_states(recomputes: bool, num_feed_forward: int) -> None:
-    of_input, of_state = 16 * 9 * 3 * 2, 16 * 9 * 2 * 2
-    forward = num_feed_forward * of_input + 3 * of_state
-    layer = functools.partial(RecurrentConvolution2D, 2, recomputes_feed_forward=recomputes)
-    with without_weights():
-        assert halves(connect(layer(), (4, 4, 3))) == (forward, num_feed_forward * of_input + 2 * 3 * of_state)
-        behind = halves(connect(lambda x: layer()(layers.Conv2D(3, 1)(x)), (4, 4, 3)))
-        assert behind == (16 * 9 + forward, 16 * 9 + 2 * forward)
-        half = layer()
-        half.feed_forward.trainable = False  # the first state has no gradient then, later ones have
-        assert halves(connect(half, (4, 4, 3))) == (forward, (3 + 2) * of_state)
 
 
 @pytest.mark.parametrize(
