@@ -49,9 +49,8 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             x = _add_bottleneck(x, width, stride=stride, projects=block == 0, name=f"res{stage + 2}_{block + 1}")
     x = keras.layers.GlobalAveragePooling2D(name="pool5")(x)
     initializer = build_initializer("lecun_normal_untruncated")
-    outputs = keras.layers.Dense(
-        config.num_outputs or spec.num_classes or 1, kernel_initializer=initializer, name="fc6"
-    )(x)
+    num_outputs = config.num_outputs or spec.num_classes or 1
+    outputs = keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="fc6")(x)
     return keras.Model(inputs, outputs, name="resnet")
 
 

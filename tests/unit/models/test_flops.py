@@ -160,23 +160,14 @@ def build(name: str, shape: tuple[int, ...], num_classes: int | None, **options:
 @pytest.mark.parametrize(
     ("model", "flops"),
     [
-        # 784-1000-1000-10
-        (functools.partial(build, "mlp", (28, 28, 1), 10), 2 * (784_000 + 1_000_000 + 10_000)),
-        # 4-100-1, and the same with a recurrent layer over 28 steps
-        (functools.partial(build, "mlp", (4,), None, hidden_units=(100,)), 1_000),
+        # 4-100-1 with a recurrent layer over 28 steps
         (functools.partial(build, "simple_rnn", (28, 4), None), 582_600),
-        # conv1, seven or four 3x3 convolutions of 128 channels at 2 x 16x16 and 2 x 8x8 places, l6
-        (functools.partial(build, "rcnn", (32, 32, 3), 10), 1_340_867_840),
+        # conv1, four 3x3 convolutions of 128 channels at 2 x 16x16 and 2 x 8x8 places, l6
         (functools.partial(build, "rcnn", (32, 32, 3), 10, recomputes_feed_forward=False), 774_636_800),
-        # conv1, conv2, both local layers (each weight once), fc10
-        (
-            functools.partial(build, "cifar10_convnet", (24, 24, 3), 10),
-            2 * (576 * 4_800 + 144 * 36_864 + 663_552 + 331_776 + 11_520),
-        ),
     ],
-    ids=["mlp", "small mlp", "small rnn", "rcnn", "rcnn, four convolutions", "local layers"],
+    ids=["small rnn", "rcnn, four convolutions"],
 )
-def test_networks_cost_what_was_worked_out_by_hand(model: Callable[[], Any], flops: int) -> None:
+def test_what_no_recipe_has_costs_what_was_worked_out_by_hand(model: Callable[[], Any], flops: int) -> None:
     counted = count_model(model())
     assert (counted.forward, counted.unknown) == (flops, ())
 
