@@ -170,16 +170,11 @@ def _gather(split: Split, numbers: npt.NDArray[np.int64], read: Read) -> Batch:
     return read(inputs), *others
 
 
-def to_float32(images: Array) -> Array:
-    """Returns an array as float32, without a copy where it is."""
-    return images.astype(np.float32, copy=False)
-
-
 def finish(
     images: Any,
     splits: Splits,
     crop: Callable[[Any], Any] = lambda images: images,
-    cast: Callable[[Any], Any] = to_float32,
+    cast: Callable[[Any], Any] = lambda images: images.astype(np.float32, copy=False),
 ) -> Any:
     """Turns stored samples into a model's input: float32, less their mean, cropped, scaled; integers stay integers.
 

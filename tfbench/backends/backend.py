@@ -9,7 +9,6 @@ Loading a backend imports its framework: a run is rejected, and GPUs are hidden,
 """
 
 import contextlib
-import itertools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -286,16 +285,6 @@ class Backend(ArrayFeeding):
             MeasurementError: No operation was recorded.
         """
         raise NotImplementedError  # recipes are rejected that ask it of JAX, whose operations nothing tells apart
-
-    def mark_steps(self, call: Call) -> Call:
-        """Returns a call that is marked as a step in a trace, however many steps it does."""
-        numbers = itertools.count()
-
-        def marked() -> None:
-            with self.step_mark(next(numbers)):
-                call()
-
-        return marked
 
     def step_mark(self, number: int) -> AbstractContextManager[Any]:
         """Returns a context in which a step is traced."""

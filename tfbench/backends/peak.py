@@ -33,13 +33,17 @@ Run = Callable[[int], None]  # does so many calls, and waits for the devices
 
 @dataclasses.dataclass(kw_only=True, slots=True)
 class _Candidate:
-    """A product that may be the fastest: its work as a function of a number of calls, after which it waits."""
+    """Work that may be the fastest, as a function of a number of calls, after which it waits."""
 
-    sizes: Sizes
-    flops: int  # of a call, on all devices
+    amount: int  # of a call, on all devices: FLOPs, or bytes
     run: Run
+    sizes: Sizes = (0, 0, 0)  # of a product
     num_calls: int = 1  # of a round
     rounds: list[float] = dataclasses.field(default_factory=list)
+
+    @property
+    def amount_of_a_round(self) -> int:
+        return self.num_calls * self.amount
 
 
 def measure_peak(
@@ -63,23 +67,28 @@ def measure_peak(
     if own_sizes:
         num_rows, common, num_columns = (min(size, largest) for size in own_sizes)  # as fast, and with less memory
         candidates.append(_build_candidate(devices, (num_rows, common, num_columns), dtype))
-    for one in candidates:
-        one.run(1)  # the first call traces
-        one.num_calls = _count_calls(one.run, least)
     before = read_counters()
-    while len(candidates[0].rounds) < _MIN_ROUNDS or sum(sum(one.rounds) for one in candidates) < seconds:
-        for one in candidates:
-            one.rounds.append(_time(one.run, one.num_calls))
-    best = max(candidates, key=lambda one: one.num_calls * one.flops / min(one.rounds))
+    best = _find_fastest(candidates, least, seconds)
     return PeakCheck(
         size=best.sizes[0],
         sizes=best.sizes,
         precision=dtype,
         num_rounds=len(best.rounds),
-        flops=best.num_calls * best.flops,
+        flops=best.amount_of_a_round,
         seconds=min(best.rounds),
         other_share=read_counters().other_share(before),
     )
+
+
+def _find_fastest(candidates: Sequence[_Candidate], least: float, seconds: float) -> _Candidate:
+    """Times candidates in turns, in rounds that take so long at least, until the time is over."""
+    for one in candidates:
+        one.run(1)  # the first call traces
+        one.num_calls = _count_calls(one.run, least)
+    while len(candidates[0].rounds) < _MIN_ROUNDS or sum(sum(one.rounds) for one in candidates) < seconds:
+        for one in candidates:
+            one.rounds.append(_time(one.run, one.num_calls))
+    return max(candidates, key=lambda one: one.amount_of_a_round / min(one.rounds))
 
 
 def _is_gpu(devices: Sequence[str]) -> bool:
@@ -122,13 +131,9 @@ def measure_bandwidth(devices: Sequence[str], *, seconds: float) -> BandwidthChe
     """
     num_bytes = _GPU_ARRAY_BYTES if _is_gpu(devices) else _CPU_ARRAY_BYTES
     add = backends.current().build_additions(devices, num_bytes // 4, _ADDITIONS)
-    add(1)  # the first call traces
-    num_calls = _count_calls(add, _find_least(devices))
-    rounds = list[float]()
-    while len(rounds) < _MIN_ROUNDS or sum(rounds) < seconds:
-        rounds.append(_time(add, num_calls))
-    moved = _ARRAYS_MOVED * num_bytes * _ADDITIONS * num_calls * len(devices)
-    return BandwidthCheck(num_bytes=moved, num_rounds=len(rounds), seconds=min(rounds))
+    moved = _ARRAYS_MOVED * num_bytes * _ADDITIONS * len(devices)
+    best = _find_fastest([_Candidate(amount=moved, run=add)], _find_least(devices), seconds)
+    return BandwidthCheck(num_bytes=best.amount_of_a_round, num_rounds=len(best.rounds), seconds=min(best.rounds))
 
 
 def _build_candidate(devices: Sequence[str], sizes: Sizes, dtype: str, *, chain: int | None = None) -> _Candidate:
@@ -140,7 +145,7 @@ def _build_candidate(devices: Sequence[str], sizes: Sizes, dtype: str, *, chain:
         wanted = _GPU_CHAIN * 2 * _GPU_SIZE**3 if is_gpu else 2 * _CPU_SIZE**3
         chain = max(1, min(_LONGEST_CHAIN, wanted // flops))
     run = backends.current().build_products(devices, sizes, dtype, chain)
-    return _Candidate(sizes=sizes, flops=flops * chain * len(devices), run=run)
+    return _Candidate(sizes=sizes, amount=flops * chain * len(devices), run=run)
 
 
 def _time(run: Run, num_calls: int) -> float:

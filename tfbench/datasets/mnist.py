@@ -91,9 +91,8 @@ def load_files(data_dir: str | None) -> Found | None:
 
 
 def _make_split(images: npt.NDArray[Any], labels: npt.NDArray[Any]) -> Split:
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise ValueError(f"it has labels of shape {labels.shape}, {labels.dtype}")
-    return Split(inputs=copy_aligned(images[..., None]), targets=labels.astype(np.int64), num_samples=len(images))
+    targets = labels.astype(np.int64, casting="same_kind")  # not of fractions
+    return Split(inputs=copy_aligned(images[..., None]), targets=targets, num_samples=len(images))
 
 
 def _read_npz(path: Path) -> list[npt.NDArray[Any]]:

@@ -33,12 +33,6 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     import keras
 
     where = f"model.architecture: {config.architecture}"
-    if len(spec.input_shape) != 3 or spec.num_classes is None:
-        kind = "no classes" if spec.num_classes is None else f"{spec.num_classes} classes"
-        raise RecipeError(
-            f"{where} needs images, (height, width, channels), with classes. "
-            f"Received: data of shape {spec.input_shape} with {kind}."
-        )
     known = {name: value for name, value in vars(keras.applications).items() if inspect.isfunction(value)}
     if (build := known.get(config.architecture)) is None:
         raise RecipeError(
@@ -49,11 +43,11 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
         return build(
             weights=None,
             input_shape=spec.input_shape,
-            classes=spec.num_classes,
+            classes=spec.num_classes or 1,
             classifier_activation=None,
             **(without_scaling if without_scaling.keys() <= inspect.signature(build).parameters.keys() else {}),
         )
     except ValueError as error:
         raise RecipeError(
-            f"{where} does not take the data's images of shape {spec.input_shape}: {foreign_model.reason_of(error)}"
+            f"{where} does not take the data's samples of shape {spec.input_shape}: {foreign_model.reason_of(error)}"
         ) from error

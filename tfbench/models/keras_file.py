@@ -1,6 +1,5 @@
 """A network of your own, saved by Keras: [model] file = "net.keras"."""
 
-import hashlib
 import warnings
 import zipfile
 from pathlib import Path
@@ -44,8 +43,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     where = f"model.file: {config.file}"
     path = Path(config.file)
     try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
+        digest = foreign_model.digest_of(path)
     except OSError as error:
         raise RecipeError(f"{where}: cannot be read: {error.strerror}.") from error
     if not zipfile.is_zipfile(path):

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import pydantic
 
-from tfbench.errors import RecipeError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Width, schema
 
@@ -31,20 +30,11 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
     Output shape: (batch, num_outputs), logits.
     Source: Chainer's documentation, "Convolutional Network for Visual Recognition Tasks", after He et al. 2015,
         who pool over 3x3 where this network pools over 2x2.
-
-    Raises:
-        RecipeError: There are fewer outputs than classes.
     """
     import keras
 
     from tfbench.models.custom_layers.initializers import build_initializer
 
-    num_classes = spec.num_classes or 1
-    num_outputs = config.num_outputs or num_classes
-    if num_outputs < num_classes:
-        raise RecipeError(
-            f"model.num_outputs: must be at least {num_classes}, the classes of the data set. Received: {num_outputs}."
-        )
     inputs = keras.Input(spec.input_shape)
     # Padded by itself: Keras's "same" would put the odd row and column of a stride of 2 on one side only.
     x = keras.layers.ZeroPadding2D(3)(inputs)
@@ -59,6 +49,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             x = _add_bottleneck(x, width, stride=stride, projects=block == 0, name=f"res{stage + 2}_{block + 1}")
     x = keras.layers.GlobalAveragePooling2D(name="pool5")(x)
     initializer = build_initializer("lecun_normal_untruncated")
+    num_outputs = config.num_outputs or spec.num_classes or 1
     outputs = keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="fc6")(x)
     return keras.Model(inputs, outputs, name="resnet")
 

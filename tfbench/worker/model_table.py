@@ -88,11 +88,10 @@ def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
         model: Gives out logits, if `spec` has classes.
         spec: The data; its input shape is the model's.
     """
-    from tfbench.models.structure.flops import add_up, count_calls
+    from tfbench.models.structure.flops import count_calls, count_model
     from tfbench.models.structure.graph import walk
 
     calls = list(walk(model))
-    counted = count_calls(calls, model.trainable_variables)
     rows = [
         LayerRow(name="data", kind="data", output_shape=spec.input_shape, num_outputs=math.prod(spec.input_shape)),
         LayerRow(
@@ -101,20 +100,14 @@ def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
             output_shape=spec.target_shape,
             num_outputs=math.prod(spec.target_shape),
         ),
-        *_tabulate_calls(calls, counted),
+        *_tabulate_calls(calls, count_calls(calls, model.trainable_variables)),
     ]
     if spec.num_classes is not None:
         shape = model.outputs[0].shape[1:]
         rows.append(
-            LayerRow(
-                name="probs",
-                kind="softmax",
-                output_shape=shape,
-                num_outputs=_size(shape),
-                input_shape=shape,
-            )
+            LayerRow(name="probs", kind="softmax", output_shape=shape, num_outputs=_size(shape), input_shape=shape)
         )
-    flops = add_up(calls, counted)
+    flops = count_model(model)
     return ModelTable(
         layers=tuple(rows),
         num_parameters=model.count_params(),

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from tfbench.errors import RecipeError, did_you_mean
+from tfbench.models.structure.foreign_model import reason_of
 from tfbench.recipe.optimizers import (
     CLIPPING,
     KerasArguments,
@@ -55,7 +56,7 @@ def build_optimizer(config: OptimizerConfig, model: keras.Model, *, total_steps:
     try:
         return type(keras.optimizers.get(name))(**values)
     except (TypeError, ValueError) as error:
-        raise RecipeError(f"training.optimizer: Keras does not take {name} like this: {_first_line(error)}") from error
+        raise RecipeError(f"training.optimizer: Keras does not take {name} like this: {reason_of(error)}") from error
 
 
 def _build_schedule(config: KerasArguments, total_steps: int) -> keras.optimizers.schedules.LearningRateSchedule:
@@ -76,12 +77,8 @@ def _build_schedule(config: KerasArguments, total_steps: int) -> keras.optimizer
         schedule = known[name](**{key: value for key, value in defaults.items() if key in taken} | arguments)
         schedule(0)  # some find out only now
     except (TypeError, ValueError) as error:
-        raise RecipeError(f"{where}: Keras does not take {name} like this: {_first_line(error)}") from error
+        raise RecipeError(f"{where}: Keras does not take {name} like this: {reason_of(error)}") from error
     return schedule
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class GroupedSgd(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no types

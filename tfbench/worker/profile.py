@@ -84,11 +84,10 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
         for name in CALLS:
             functions.add(name, step.call(name), is_traced=not problem and name != "dispatch")
         watch.verify(prepared.resolved, model)
-    functions.add("keras", *step.keras_call(batches.iterator(), waits=True))
-    functions.add("pipeline", batches.draw_call(), num_before=num_draining)
-    pipeline, limit = batches.pipeline(), _FAST_PIPELINE * functions.estimate("keras")
-    num_before = num_draining if functions.estimate("pipeline") > limit else 1
-    functions.add("full", *step.keras_call(pipeline), num_before=num_before)
+    step_seconds = functions.add("keras", *step.keras_call(batches.iterator(), waits=True))
+    making_seconds = functions.add("pipeline", batches.draw_call(), num_before=num_draining)
+    num_before = num_draining if making_seconds > _FAST_PIPELINE * step_seconds else 1
+    functions.add("full", *step.keras_call(batches.pipeline()), num_before=num_before)
     # Not of the pipeline itself: one turn would use up the batches that it has ready, and then time their making.
     functions.add("take", step.take_call(batches.iterator(num_ahead=num_prefetched)))
     breakdown.switch("steady")
@@ -123,10 +122,15 @@ def _trace_steps(prepared: Prepared) -> None:
     num_calls = max(1, min(_TRACED_STEPS // num_steps, int(_TRACED_SECONDS / seconds)))
     breakdown.switch("steady")
     journal.append("stage", name="tracing steady steps")
-    took: list[float] = []
+    took, numbers = list[float](), itertools.count()
     folder = files_folder(journal.path) / TRACE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    found = backend.trace(lambda: took.append(time_calls(backend.mark_steps(call), num_calls)), folder)
+
+    def marked_call() -> None:
+        with backend.step_mark(next(numbers)):  # however many steps it does
+            call()
+
+    found = backend.trace(lambda: took.append(time_calls(marked_call, num_calls)), folder)
     operations = sum_up(found.operations, num_calls * num_steps)
     journal.append(
         "profile_operations",
@@ -144,7 +148,6 @@ class _Function:
     num_calls: int  # that make a turn long enough to be timed
     num_before: int  # calls before each turn
     is_traced: bool
-    estimate: float  # seconds of a step, as first seen
 
 
 class TimedTurns:
@@ -153,7 +156,7 @@ class TimedTurns:
     def __init__(self) -> None:
         self._functions: dict[str, _Function] = {}
 
-    def add(self, name: str, call: Call, num_steps: int = 1, *, is_traced: bool = False, num_before: int = 1) -> None:
+    def add(self, name: str, call: Call, num_steps: int = 1, *, is_traced: bool = False, num_before: int = 1) -> float:
         """Adds a function, after calls that compile it and tell how long it takes.
 
         Args:
@@ -162,6 +165,9 @@ class TimedTurns:
             num_steps: That one call does.
             is_traced: Whether it is to be traced, too.
             num_before: Calls before each turn.
+
+        Returns:
+            About how many seconds a step takes, as first seen.
         """
         for _ in range(num_before):
             call()
@@ -170,11 +176,8 @@ class TimedTurns:
         if seconds < _SLOW_SECONDS:
             seconds = min(time_calls(call, 1), time_calls(call, 2))
         num_calls = max(1, min(_MAX_CALLS, round(_TURN_SECONDS / seconds)))
-        self._functions[name] = _Function(call, num_steps, num_calls, num_before, is_traced, seconds / num_steps)
-
-    def estimate(self, name: str) -> float:
-        """Returns about how many seconds a step takes, as first seen."""
-        return self._functions[name].estimate
+        self._functions[name] = _Function(call, num_steps, num_calls, num_before, is_traced)
+        return seconds / num_steps
 
     def rounds(self, seconds: float, restore: Call) -> Iterator[ProfileRound]:
         """Yields rounds until the time is over, some at least; every second one goes through the functions backwards.

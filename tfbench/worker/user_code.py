@@ -5,7 +5,6 @@ not run code unasked.
 """
 
 import contextlib
-import hashlib
 import importlib.machinery
 import inspect
 import random
@@ -80,7 +79,7 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
 def find_digest(config: ModelConfig | DatasetConfig) -> str:
     """Returns the digest of the file that a network or data already made is from; "" of tfbench's own."""
     if config.name == "keras_file":
-        return _digest(Path(str(config.options["file"])))
+        return foreign_model.digest_of(Path(str(config.options["file"])))
     if not registry.is_code(config.name):
         return ""
     state = random.getstate()  # of which layers that are still to be made take their seeds
@@ -213,10 +212,6 @@ def _find_source(function: Callable[..., Any]) -> tuple[str, str]:
     """Returns the file that a function is from, and its digest; "" where it is from none."""
     try:
         file = inspect.getsourcefile(inspect.unwrap(function)) or ""
-        return file, _digest(Path(file))
+        return file, foreign_model.digest_of(Path(file))
     except (TypeError, OSError):  # an object that can be called, such as functools.partial
         return "", ""
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]

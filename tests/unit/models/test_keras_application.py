@@ -22,8 +22,12 @@ def test_builds_for_the_datas_images_and_classes_and_gives_logits() -> None:
     ("architecture", "spec", "message"),
     [
         ("ResNet51", data(32, 32, 3), "ResNet51: keras.applications has none of this name. Did you mean"),
-        ("VGG16", data(28, 28, 1), "VGG16 does not take the data's images of shape (28, 28, 1): Input size must be at"),
-        ("VGG16", data(100, 8), "VGG16 needs images, (height, width, channels), with classes. Received: data of shape"),
+        (
+            "VGG16",
+            data(28, 28, 1),
+            "VGG16 does not take the data's samples of shape (28, 28, 1): Input size must be",
+        ),
+        ("VGG16", data(100, 8), "VGG16 does not take the data's samples of shape (100, 8): "),
     ],
 )
 def test_data_that_an_architecture_does_not_take_is_named(architecture: str, spec: DatasetSpec, message: str) -> None:

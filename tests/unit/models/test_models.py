@@ -1,6 +1,7 @@
 """A model as it is built and compiled for a run: what fits the data, and what was asked for."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -14,21 +15,23 @@ from tfbench.worker.compiled_model import build_compiled_model, build_model
 
 DIGITS = registry.load("datasets", "mnist").describe(registry.load("datasets", "mnist").Config())
 WAVE = registry.load("datasets", "sine").describe(registry.load("datasets", "sine").Config())
+PHOTOS = dataclasses.replace(DIGITS, input_shape=(32, 32, 3))
 DIGIT_ROWS = dataclasses.replace(DIGITS, input_shape=(28, 28))
 
 
 @pytest.mark.parametrize(
-    ("name", "spec", "message"),
+    ("name", "options", "spec", "message"),
     [
-        ("mlp", WAVE, r"model mlp: .* expected values of shape \(10, 1\), received outputs of shape \(1,\)\. Take"),
-        ("sine_lstm", DIGIT_ROWS, r"model sine_lstm: .* a logit for each of 10 classes, .* of shape \(28, 1\)"),
+        ("mlp", {}, WAVE, r"model mlp: .* expected values of shape \(10, 1\), received outputs of shape \(1,\)\. Take"),
+        ("resnet", {"num_outputs": 9}, PHOTOS, r"model resnet: .* of 10 classes, received outputs of shape \(9,\)"),
+        ("sine_lstm", {}, DIGIT_ROWS, r"model sine_lstm: .* a logit for each of 10 classes, .* of shape \(28, 1\)"),
     ],
 )
 def test_outputs_that_the_targets_would_be_broadcast_to_are_rejected(
-    name: str, spec: DatasetSpec, message: str
+    name: str, options: dict[str, Any], spec: DatasetSpec, message: str
 ) -> None:
     module = registry.load("models", name)
-    config = ModelConfig(name=name, options=to_plain(module.Config()))
+    config = ModelConfig(name=name, options=to_plain(module.Config(**options)))
     with pytest.raises(RecipeError, match=message):
         build_model(config, spec)
 

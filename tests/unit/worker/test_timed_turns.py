@@ -45,13 +45,12 @@ def rounds_of(functions: Any, seconds: float) -> list[Any]:
 
 def test_a_turn_takes_as_many_calls_as_fill_it_after_one_that_is_not_timed(clock: Clock) -> None:
     functions = TimedTurns()
-    functions.add("short", clock.call("short", 0.01), num_steps=2)
+    assert functions.add("short", clock.call("short", 0.01), num_steps=2) == pytest.approx(0.005)
     functions.add("long", clock.call("long", 0.5))
     clock.called.clear()
     one = rounds_of(functions, 0.1)[0]
     assert one.seconds == pytest.approx({"short": 0.005, "long": 0.5})  # of a step
     assert clock.called[:7] == ["short"] * 5 + ["long"] * 2  # 0.04 s or a call, and one before
-    assert functions.estimate("short") == pytest.approx(0.005)
 
 
 def test_rounds_go_forwards_and_backwards_from_the_same_weights_until_the_time_is_over(clock: Clock) -> None:

@@ -209,7 +209,6 @@ def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed
         ("def build_model(", "nets:build_model", {}, "SyntaxError: "),
         ("raise ValueError('no luck')", "nets:build_model", {}, "ValueError: no luck"),
         ("import sys; sys.exit(0)", "nets:build_model", {}, "raised an error:"),
-        (NET, "nets:build_model", {"widht": 3}, "cannot be called as build_model(spec, widht), with the other keys of"),
         (NET, "nets:build_model", {"widht": 3}, "argument 'widht'. It is build_model(spec, width=2)."),
     ],
 )

@@ -23,8 +23,7 @@ _EXECUTOR = "ExecutorState::Process"
 _STREAM = "Stream #"
 # Of a profiled step, whose layers have numbers.
 _SCOPE = re.compile(r"tfbench_(forward|backward)_(\d+|loss)|tfbench_(update)")
-_PHASES = {"forward": 0, "backward": 1, "update": 2, "other": 2}
-_OTHER = (_PHASES["other"], "other")
+_PHASES = {"forward": 0, "backward": 1, "update": 2}
 
 
 def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
@@ -49,11 +48,11 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
             work()
         finally:
             tf.profiler.experimental.stop()
-        found = [read_trace(path) for path in sorted(Path(target).rglob("*.xplane.pb"))]
-    if not any(one.operations for one in found):
+        path = next(Path(target).rglob("*.xplane.pb"), None)  # TensorFlow writes one file a host
+        found = read_trace(path) if path else None
+    if not found or not found.operations:
         raise MeasurementError("TensorFlow's profiler recorded no operation. Is another profiler attached to it?")
-    (only,) = found  # TensorFlow writes one file a host
-    return only
+    return found
 
 
 def step_mark(number: int) -> Any:
@@ -69,7 +68,7 @@ def part_of(name: str) -> tuple[int, str]:
     """
     found = list(_SCOPE.finditer(name))
     if not found:
-        return _OTHER
+        return _PHASES["update"], "other"
     direction, part, update = found[-1].groups()
     if update:
         return _PHASES["update"], "update"
@@ -83,14 +82,9 @@ def read_trace(path: Path) -> Trace:
 
     Args:
         path: A file *.xplane.pb.
-
-    Raises:
-        MeasurementError: This version of TensorFlow has no reader for its own format.
     """
-    try:
-        from tensorflow.tsl.profiler.protobuf import xplane_pb2
-    except ImportError as error:
-        raise MeasurementError(f"this version of TensorFlow cannot read its own traces: {error}.") from error
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
     space = xplane_pb2.XSpace()
     space.ParseFromString(path.read_bytes())
     of_devices, of_host = list[TracedOperation](), list[TracedOperation]()

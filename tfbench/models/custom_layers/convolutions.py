@@ -8,7 +8,6 @@ import numpy as np
 from keras import ops
 
 from tfbench.models.custom_layers.normalization import LocalResponseNormalization
-from tfbench.models.structure.products import Factor, Product, use_kernels
 
 
 @keras.saving.register_keras_serializable(package="tfbench")
@@ -177,18 +176,12 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         """Returns (batch, height, width, filters)."""
         return (*input_shape[:-1], self.filters)
 
-    def forward_products(
-        self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]
-    ) -> list[Product]:
-        """Returns all convolutions of one sample, those that compute the same again among them."""
-        places = [size for size in output_shape[1:-1] if size is not None]
-        first_state, state = Factor((0,), tuple(self.feed_forward.weights)), Factor((0,), tuple(self.weights))
+    def forward_flops(self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]) -> int:
+        """Returns the operations of one sample: of all convolutions, those that compute the same again among them."""
         num_feed_forward = self.num_feedback_steps + 1 if self.recomputes_feed_forward else 1
-        return [
-            *use_kernels([self.feed_forward.kernel], places, Factor((0,))) * num_feed_forward,
-            *use_kernels([self.recurrent.kernel], places, first_state),
-            *use_kernels([self.recurrent.kernel], places, state) * (self.num_feedback_steps - 1),
-        ]
+        of_inputs, of_states = (math.prod(one.kernel.shape) for one in (self.feed_forward, self.recurrent))
+        of_a_place = num_feed_forward * of_inputs + self.num_feedback_steps * of_states
+        return 2 * int(math.prod(size or 0 for size in output_shape[1:-1]) * of_a_place)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

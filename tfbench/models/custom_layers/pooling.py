@@ -170,10 +170,3 @@ class ChannelMax(keras.layers.Layer):  # type: ignore[misc]  # Keras has no type
     def call(self, inputs: Any) -> Any:
         """Returns the maxima."""
         return ops.reshape(ops.max(inputs, axis=-1), (-1, inputs.shape[1] * inputs.shape[2]))
-
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns (batch, height * width)."""
-        batch, height, width, _ = input_shape
-        if height is None or width is None:
-            raise ValueError(f"{self.name}: height and width must be known. Received: {input_shape}.")
-        return (batch, height * width)

@@ -49,12 +49,8 @@ class CallFlops(NamedTuple):
 def count_model(model: Any) -> ModelFlops:
     """Counts the operations of a built Sequential or functional model for one sample."""
     calls = list(walk(model))
-    return add_up(calls, count_calls(calls, model.trainable_variables))
-
-
-def add_up(calls: Sequence[Call], counted: Sequence[CallFlops]) -> ModelFlops:
-    """Adds up what was counted of all uses of a layer in a model."""
-    pairs = list(zip(calls, counted, strict=True))
+    counted = count_calls(calls, model.trainable_variables)
+    pairs = zip(calls, counted, strict=True)
     unknown = [f"{call.operation.name} ({type(call.operation).__name__})" for call, one in pairs if one.forward is None]
     if unknown:
         return ModelFlops(None, None, tuple(dict.fromkeys(unknown)))

@@ -1,6 +1,8 @@
 """Models that tfbench did not build itself: from a file, or from a function of the user's. Do they fit a run?"""
 
+import hashlib
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,11 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> Any:
     if isinstance(model, keras.Sequential) or {type(model.input), type(model.output)} == {keras.KerasTensor}:
         return model
     return keras.Model(inputs[0], outputs[0], name=model.name)
+
+
+def digest_of(path: Path) -> str:
+    """Returns what a file is told by."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
 def require_precision(model: Any, where: str) -> None:

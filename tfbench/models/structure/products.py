@@ -8,9 +8,8 @@ Each product says which inputs and weights its two factors are made of: the grad
 product itself, and is computed only where something that the factor is made of is trained.
 
 A layer of one's own says by itself what it costs, in a method `forward_flops(input_shape, output_shape) -> int`: shapes
-as in Keras, with the batch first; operations of one sample. It is taken for products of its inputs with its weights. Of
-others it says so in `forward_products(input_shape, output_shape) -> list[Product]`. With neither, a layer with kernels
-makes the sum unknown.
+as in Keras, with the batch first; operations of one sample. It is taken for products of its inputs with its weights.
+Without it, a layer with kernels makes the sum unknown.
 """
 
 import math
@@ -78,16 +77,13 @@ def find_layer_products(layer: Any, inputs: Sequence[Shape], output: Shape) -> P
     """
     if not isinstance(layer, keras.Layer):
         return None if type(layer).__name__ in _MATRIX_OPERATIONS else []
-    own_products, own_flops = (getattr(layer, f"forward_{what}", None) for what in ("products", "flops"))
-    counter = _find_counter(layer)
-    if own_products is None and own_flops is None and counter is _count_nothing:
+    own_flops, counter = getattr(layer, "forward_flops", None), _find_counter(layer)
+    if own_flops is None and counter is _count_nothing:
         return []
     if any(None in shape[1:] for shape in [*inputs, output]):
         return None
-    shape = inputs[0] if len(inputs) == 1 else list(inputs)
-    if own_products is not None:
-        return list(own_products(shape, output))
     if own_flops is not None:
+        shape = inputs[0] if len(inputs) == 1 else list(inputs)
         return [Product(int(own_flops(shape, output)), _all(inputs), Factor(weights=tuple(layer.weights)))]
     return counter(layer, [_sample(shape) for shape in inputs], _sample(output))
 
