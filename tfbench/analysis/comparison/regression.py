@@ -170,9 +170,8 @@ def judge(baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAU
         ComparisonError: Either is a single run.
     """
     require_enough(baseline, current.num)
-    then, now = (
-        Runs(setup=name, speeds=one.samples_per_second) for name, one in (("then", baseline), ("now", current))
-    )
+    then = Runs(setup="then", speeds=baseline.samples_per_second)
+    now = Runs(setup="now", speeds=current.samples_per_second)
     return RegressionCheck(
         baseline=baseline,
         current=current,
