@@ -170,7 +170,7 @@ def test_the_verdict_says_what_replicas_give_and_only_what_the_intervals_show() 
     )
     weak = scaled({1: 480.0, 2: 384.0}, is_weak=True)
     assert find_verdict(weak) == ("2 replicas are slower than 1 replica: 0.80x [0.80, 0.80] (40 % efficiency).",)
-    assert find_caveats(weak) == (
+    assert tuple(find_caveats(weak)) == (
         "Weak scaling: the global batch grows with the devices. Compare speed, not accuracy.",
     )
     single = "2 replicas are not judged (one run): 1.50x (75 % efficiency)."
