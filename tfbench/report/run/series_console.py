@@ -110,7 +110,3 @@ class SweepConsole(SeriesConsole):
         """Says what became of a run that was not made."""
         if summary is None:
             self._print([f"{run_label(self._plan, planned)}: {result.outcome}: {result.reason}"])
-
-    def stop(self) -> None:
-        """Takes off the screen what is to be seen only while the sweep lasts."""
-        self.close()
