@@ -160,18 +160,13 @@ def _share_of_step(name: str) -> Figure:
     return figure
 
 
-def _flops_per_second(run: Evidence) -> float | None:
-    flops = _of("model", "training_flops_per_sample")(run)
-    return None if flops is None or run.speed is None else flops * run.speed
-
-
 def _peak(run: Evidence) -> float | None:
     return find_peak(run.result.peak_checks)
 
 
 def _utilization(run: Evidence) -> float | None:
     # More than the peak, twice: the peak is not known, so neither is the share of it.
-    peak, reached = _peak(run), _flops_per_second(run)
+    peak, reached = _peak(run), run.flops_per_second
     return reached / peak if peak and reached and reached <= peak else None
 
 
@@ -208,7 +203,7 @@ _ACCURACIES: dict[str, Figure] = {
 }
 # There only where they are known: what not every run measures, so that nothing is missing without it.
 _OPTIONAL: dict[str, Figure] = {
-    "flops_per_second": _flops_per_second,
+    "flops_per_second": lambda run: run.flops_per_second,
     "peak_flops_per_second": _peak,
     "model_flops_utilization": _utilization,
     "input_samples_per_second": lambda run: run.input_rate,
