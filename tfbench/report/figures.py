@@ -197,10 +197,8 @@ def _set_y_axis(axes: "Axes", plot: Plot, points: Sequence[Point]) -> None:
 
 def _add_legend(figure: "Figure", places: "Sequence[Axes]") -> None:
     """Adds one legend for all panels, below them, in which every name stands once."""
-    handles: dict[str, Any] = {}
-    for axes in places:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(str(label), handle)
+    found = [axes.get_legend_handles_labels() for axes in places]
+    handles = {label: handle for of_axes in found for handle, label in zip(*of_axes, strict=True)}
     if handles:
         below: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "fontsize": "small"}
         figure.legend(list(handles.values()), list(handles), **below)
