@@ -216,11 +216,7 @@ def test_the_table_and_the_verdict_have_modes(golden: Callable[[str, str], None]
     golden("scaling_modes.txt", "\n".join([*table_lines(comparison, 160), "", *find_verdict(comparison), ""]))
 
 
-def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_a_setup() -> None:
-    plan = build_plan(variations=(), setups=replica_setups("cpu", (1, 2, 4)), per_replica_batch_size=16)
-    sizes = [resolve_recipe(plan, {}, setup).training.global_batch_size for setup in plan.setups]
-    assert sizes == [16, 32, 64]
-    assert find_scaling_setups(plan) == ("cpu", (1, 2, 4), ("data",))
+def test_a_plan_that_varies_more_or_does_not_begin_with_one_device_is_none_of_scaling() -> None:
     assert find_scaling_setups(build_plan()) is None  # batch sizes are varied
     for setups in (replica_setups("cpu", (1, 2))[::-1], replica_setups("cpu", (2,))):
         assert find_scaling_setups(build_plan(variations=(), setups=setups)) is None
