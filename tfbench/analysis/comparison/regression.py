@@ -162,14 +162,10 @@ def judge(baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAU
     """Says whether speeds have changed since a baseline, by the rule of `judging`.
 
     Args:
-        baseline: Speeds then.
-        current: Speeds now.
+        baseline: Speeds then, of two runs or more.
+        current: Speeds now, likewise.
         fail_above: The share of the speed whose loss is no regression yet.
-
-    Raises:
-        ComparisonError: Either is a single run.
     """
-    require_enough(baseline, current.num)
     then = Runs(setup="then", speeds=baseline.samples_per_second)
     now = Runs(setup="now", speeds=current.samples_per_second)
     return RegressionCheck(
@@ -192,9 +188,8 @@ def _list_equals(result: RunResult) -> dict[str, Any]:
 
 
 def _list_circumstances(result: RunResult) -> dict[str, Any]:
-    measurement = result.request.recipe.measurement
+    settings = run_settings(result)
     values = {name: getattr(result.environment, name, None) for name in (*_VERSIONS, *_CODE)}
     drivers = sorted({gpu.driver for gpu in result.environment.gpus if gpu.driver}) if result.environment else []
-    lengths = {name: getattr(measurement, name.removeprefix("measurement.")) for name in _LENGTHS}
-    digests = {name: digest for name in DIGESTS if (digest := run_settings(result).get(name))}
-    return values | {"driver": drivers} | lengths | digests
+    digests = {name: digest for name in DIGESTS if (digest := settings.get(name))}
+    return values | {"driver": drivers} | {name: settings.get(name) for name in _LENGTHS} | digests
