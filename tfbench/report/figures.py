@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
 SETUP_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#332233", "#3333dd", "#662200")
 _PAGE, _INK, _GRID = "#ffffff", "#1a1a1a", "#e2e2e2"
+_REFERENCE: dict[str, Any] = {"color": _INK, "alpha": 0.55, "linestyle": ":", "zorder": 1.5}  # of a line
 _LEFT_OUT = re.compile(  # of a file that becomes a part of a page: its head, and digits that nobody sees
     r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns(:\w+)?="[^"]*"|(?<=<g) id="[^"]*"'
     r"|(?<=\.\d\d)\d+(?=[^<>]*>)",
@@ -110,7 +111,7 @@ def lines(plot: Plot) -> "Figure":
         for place, one in enumerate(panel.series):
             _draw_line(axes, one, place, sum(not other.is_reference for other in panel.series))
         if plot.level:
-            axes.axhline(plot.level[0], label=plot.level[1], **_reference_style(), linewidth=1)
+            axes.axhline(plot.level[0], label=plot.level[1], **_REFERENCE, linewidth=1)
         axes.grid(visible=True)
         axes.set_axisbelow(True)
         axes.tick_params(labelsize="small")
@@ -134,7 +135,7 @@ def _draw_line(axes: "Axes", series: Series, place: int, num: int) -> None:
     if not series.points:
         return
     style: dict[str, Any] = {"color": f"C{place % len(SETUP_COLORS)}", "linestyle": _LINES[place % len(_LINES)]}
-    style = _reference_style() if series.is_reference else style
+    style = _REFERENCE if series.is_reference else style
     is_long = len(series.points) > _MANY_POINTS
     markers: dict[str, Any] = {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 5}
     markers |= {"markevery": max(1, len(series.points) // 8)} if is_long else {}
@@ -151,12 +152,6 @@ def _draw_line(axes: "Axes", series: Series, place: int, num: int) -> None:
         axes.update_datalim(list(zip(xs, ys, strict=True)))
         axes.autoscale_view()
     axes.plot(xs, ys, label=series.name, **style, **markers)
-
-
-def _reference_style() -> dict[str, Any]:
-    from matplotlib import rcParams
-
-    return {"color": rcParams["text.color"], "alpha": 0.55, "linestyle": ":", "zorder": 1.5}
 
 
 def _set_x_axis(axes: "Axes", values: Sequence[float], *, is_swept: bool) -> None:
