@@ -114,11 +114,6 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
     )
 
 
-def find_unequal(baseline: SpeedSample, current: SpeedSample) -> tuple[Difference, ...]:
-    """Returns what two samples differ in although it must be equal."""
-    return find_differences(baseline.equals, current.equals)
-
-
 def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:
     """Returns what is seen to be unequal before anything is run: backend, model, data and training of the recipe."""
     recipe = request.recipe
@@ -172,7 +167,7 @@ def judge(baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAU
         baseline=baseline,
         current=current,
         speedup=judge_runs(then, now),
-        unequal=find_unequal(baseline, current),
+        unequal=find_differences(baseline.equals, current.equals),
         changed=find_differences(baseline.circumstances, current.circumstances),
         fail_above=fail_above,
     )
