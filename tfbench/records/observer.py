@@ -50,7 +50,7 @@ class Observer:
         """The run is over and in the store, however it ended."""
 
     def close(self) -> None:
-        """Nothing more is told of this run, which may have been rejected. May be called twice."""
+        """Nothing more is told of this run, which may have been rejected, or of the sweep. May be called twice."""
 
     def extend(self, plan: SweepPlan) -> None:
         """Of a sweep: it goes on by a plan with more runs."""
@@ -60,6 +60,3 @@ class Observer:
 
     def end(self, planned: PlannedRun, result: PlannedRunResult, summary: Summary | None) -> None:
         """Of a sweep: a run is over, or was skipped or rejected, in which case there is no summary."""
-
-    def stop(self) -> None:
-        """Of a sweep: nothing more is told of it, whether it was made to its end or not."""

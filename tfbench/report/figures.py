@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
 SETUP_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#332233", "#3333dd", "#662200")
 _PAGE, _INK, _GRID = "#ffffff", "#1a1a1a", "#e2e2e2"
+_REFERENCE: dict[str, Any] = {"color": _INK, "alpha": 0.55, "linestyle": ":", "zorder": 1.5}  # of a line
 _LEFT_OUT = re.compile(  # of a file that becomes a part of a page: its head, and digits that nobody sees
     r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns(:\w+)?="[^"]*"|(?<=<g) id="[^"]*"'
     r"|(?<=\.\d\d)\d+(?=[^<>]*>)",
@@ -73,7 +74,7 @@ def _draw(plot: Plot, kind: Literal["png", "svg"]) -> bytes:
     with rc_context(settings):
         figure = lines(plot)
         for text in figure.findobj(Text):
-            text.set_text(_shown(text.get_text()))
+            text.set_text(clean(without_secrets(text.get_text())))  # anybody's; and a font lacks what is not shown
         figure.savefig(file, dpi=_DOTS_PER_INCH, format=kind)
     return file.getvalue()
 
@@ -92,18 +93,30 @@ def write_plots(plots: Iterable[Plot], folder: Path) -> list[Path]:
 
 
 def lines(plot: Plot) -> "Figure":
-    """Draws lines with their intervals, a panel beside the other."""
+    """Draws lines with their intervals, a panel beside the other, and the title above them."""
+    from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
+
     shown = keep_ends(plot.panels, _MAX_PANELS)
     left_out = f"{len(shown)} of {len(plot.panels)} are shown, the table has all." if shown != [*plot.panels] else ""
-    height = 3.6 if len(shown) == 1 else 2.7 * math.ceil(len(shown) / 2)
-    figure, places = _new_figure(plot, height, len(shown), left_out)
+    texts = [*plot.title.splitlines(), textwrap.shorten(plot.finding, 2 * _TITLE_WIDTH), left_out]
+    title = [line for text in texts for line in textwrap.wrap(text, _TITLE_WIDTH)]
+    num_columns = min(len(shown), 2)
+    num_rows = math.ceil(len(shown) / 2)
+    height = 3.6 if len(shown) == 1 else 2.7 * num_rows
+    figure = Figure(figsize=(_WIDTH_INCHES, height + 0.9 + 0.2 * len(title)), layout="constrained")
+    figure.suptitle("\n".join(title), fontsize="medium", x=0.01, ha="left")
+    places = [figure.add_subplot(num_rows, num_columns, place + 1) for place in range(len(shown))]
     points = [point for panel in shown for one in panel.series for point in one.points]
     for axes, panel in zip(places, shown, strict=True):
         for place, one in enumerate(panel.series):
             _draw_line(axes, one, place, sum(not other.is_reference for other in panel.series))
         if plot.level:
-            axes.axhline(plot.level[0], label=plot.level[1], **_reference_style(), linewidth=1)
+            axes.axhline(plot.level[0], label=plot.level[1], **_REFERENCE, linewidth=1)
+        axes.grid(visible=True)
+        axes.set_axisbelow(True)
+        axes.tick_params(labelsize="small")
         axes.set_title(panel.title, fontsize="small")
+        axes.set_xlabel(plot.x_label, fontsize="small")
         axes.set_ylabel(plot.y_label, fontsize="small")
         _set_x_axis(axes, sorted({point.x for point in points}), is_swept=plot.is_swept)
         _set_y_axis(axes, plot, points)
@@ -116,36 +129,13 @@ def _format_tick(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e6 else f"{value:.3g}"
 
 
-def _shown(text: str) -> str:
-    """Returns a text of anybody's with its passwords masked, and nothing in it that a font does not have."""
-    return clean(without_secrets(text))
-
-
-def _new_figure(plot: Plot, height: float, num: int, note: str = "") -> "tuple[Figure, list[Axes]]":
-    """Returns a figure with `num` panels of this height in all, and its title above them; `height` in inches."""
-    from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
-
-    texts = [*plot.title.splitlines(), textwrap.shorten(plot.finding, 2 * _TITLE_WIDTH), note]
-    title = [line for text in texts for line in textwrap.wrap(text, _TITLE_WIDTH)]
-    figure = Figure(figsize=(_WIDTH_INCHES, height + 0.9 + 0.2 * len(title)), layout="constrained")
-    figure.suptitle("\n".join(title), fontsize="medium", x=0.01, ha="left")
-    columns = 1 if num == 1 else 2
-    places = [figure.add_subplot(math.ceil(num / columns), columns, place + 1) for place in range(num)]
-    for axes in places:
-        axes.grid(visible=True)
-        axes.set_axisbelow(True)
-        axes.set_xlabel(plot.x_label, fontsize="small")
-        axes.tick_params(labelsize="small")
-    return figure, places
-
-
 def _draw_line(axes: "Axes", series: Series, place: int, num: int) -> None:
     from matplotlib.transforms import ScaledTranslation
 
     if not series.points:
         return
     style: dict[str, Any] = {"color": f"C{place % len(SETUP_COLORS)}", "linestyle": _LINES[place % len(_LINES)]}
-    style = _reference_style() if series.is_reference else style
+    style = _REFERENCE if series.is_reference else style
     is_long = len(series.points) > _MANY_POINTS
     markers: dict[str, Any] = {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 5}
     markers |= {"markevery": max(1, len(series.points) // 8)} if is_long else {}
@@ -162,12 +152,6 @@ def _draw_line(axes: "Axes", series: Series, place: int, num: int) -> None:
         axes.update_datalim(list(zip(xs, ys, strict=True)))
         axes.autoscale_view()
     axes.plot(xs, ys, label=series.name, **style, **markers)
-
-
-def _reference_style() -> dict[str, Any]:
-    from matplotlib import rcParams
-
-    return {"color": rcParams["text.color"], "alpha": 0.55, "linestyle": ":", "zorder": 1.5}
 
 
 def _set_x_axis(axes: "Axes", values: Sequence[float], *, is_swept: bool) -> None:
@@ -208,10 +192,8 @@ def _set_y_axis(axes: "Axes", plot: Plot, points: Sequence[Point]) -> None:
 
 def _add_legend(figure: "Figure", places: "Sequence[Axes]") -> None:
     """Adds one legend for all panels, below them, in which every name stands once."""
-    handles: dict[str, Any] = {}
-    for axes in places:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(str(label), handle)
+    found = [axes.get_legend_handles_labels() for axes in places]
+    handles = {label: handle for of_axes in found for handle, label in zip(*of_axes, strict=True)}
     if handles:
         below: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "fontsize": "small"}
         figure.legend(list(handles.values()), list(handles), **below)

@@ -5,12 +5,12 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from tfbench.analysis.comparison.equality import find_differences
 from tfbench.analysis.comparison.regression import (
     DEFAULT_FAIL_ABOVE,
     FORMAT_VERSION,
     RegressionCheck,
     SpeedSample,
-    find_unequal,
     find_unequal_request,
     judge,
     make_sample,
@@ -149,7 +149,7 @@ def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
         outcome = execute(request, label)
         if speed := outcome.samples_per_second:
             sample = make_sample([(outcome.result, speed)], group=request.run_id)
-            require_equal(baseline.sample, find_unequal(baseline.sample, sample), baseline.source)
+            require_equal(baseline.sample, find_differences(baseline.sample.equals, sample.equals), baseline.source)
         return outcome
 
     return execute_checked

@@ -224,7 +224,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
     try:
         runs = make_runs(next_run, execute, tell=tell, ends_all=ends_all)
     finally:
-        observer.stop()
+        observer.close()
     return SweepEnd(
         num_planned=len(planned_runs),
         num_left=len(find_left()),

@@ -9,7 +9,8 @@ from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.run_folder import list_worker_journals
 from tfbench.records.sweep import SWEEP_TAG
-from tfbench.report.run import plots
+from tfbench.report.figures import write_plots
+from tfbench.report.run.plots import run_plots
 from tfbench.report.run.run_document import run_document
 
 
@@ -37,7 +38,7 @@ def write_files(
     (folder / "result.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     request = result.request
     if not (SWEEP_TAG in request.tags and request.recipe.measurement.is_limited):
-        plots.write_plots(result, summary, folder)
+        write_plots(run_plots(result, summary), folder)
     trace = sorted(path for path in (kept / TRACE_FOLDER).rglob("*") if path.is_file())
     for path in (*list_files(journal_path), *list_worker_journals(journal_path).values(), *trace):
         target = folder / path.relative_to(kept)

@@ -57,7 +57,7 @@ def test_backends_are_setups_that_are_compared_for_what_they_are() -> None:
     assert find_verdict(found) == ("JAX is faster than TensorFlow: 1.60x [1.60, 1.60].",)
     (caveat,) = find_caveats(found)
     assert "(TensorFlow: graph; JAX: xla)" in caveat
-    assert find_caveats(compare([one for one in runs if one.backend == "jax"])) == ()
+    assert not list(find_caveats(compare([one for one in runs if one.backend == "jax"])))
     alone = compare([build("tensorflow", 100.0, None), build("jax", 160.0, None)])  # of no sweep that would name them
     assert alone.setups == found.setups
 

@@ -6,7 +6,11 @@ import pytest
 
 from builders import build_epoch, build_recipe, build_request, build_result
 from tfbench.analysis.run.cost import compute_cost
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import DatasetSummary, ResumePoint, RunExit, RunResult
+from tfbench.report.run.costs import cost_facts
+from tfbench.report.run.run_document import run_document
+from tfbench.tracking import fields as tracked
 
 CREATED = 1_700_000_000.0  # of `build_request`
 HOUR = 3600.0
@@ -96,6 +100,30 @@ def test_a_run_that_goes_on_from_a_checkpoint_pays_for_its_own_time() -> None:
     assert cost.target is None  # a part of the way was paid for by the other run
 
 
+def shown(result: RunResult) -> list[str]:
+    return [text for _, text in cost_facts(result, is_full=True)]
+
+
+def test_costs_are_shown_and_tracked_in_their_currency_and_a_target_that_was_not_reached_is_named() -> None:
+    priced = build_run(45.0, training={"stop_at_val_accuracy": 0.7}, cost={"instance": "p2.xlarge"})
+    assert shown(priced) == [
+        "7.695 USD for 45 h at 0.171 USD an hour (p2.xlarge)",
+        "7.125e-05 USD an epoch, training and validation",  # of 1.5 s
+        "0.684 USD to val_accuracy 0.7 in epoch 2",
+    ]
+    metrics = tracked.summary_metrics(summarize_run(priced))
+    expected = {"cost/hours": 45.0, "cost/machine": 7.695, "cost/epoch": 7.125e-5, "cost/to_accuracy": 0.684}
+    assert {name: value for name, value in metrics.items() if "cost" in name} == pytest.approx(expected)
+    assert tracked.tags(priced, None).items() >= {"tfbench.currency": "USD", "tfbench.instance": "p2.xlarge"}.items()
+    cost = {"price_per_hour": 36.0, "currency": "EUR"}
+    first, _, last = shown(build_run(10 / 3600, training={"stop_at_val_accuracy": 0.99}, cost=cost))
+    assert (first, last) == ("0.1 EUR for 10 s at 36 EUR an hour", "not reached: val_accuracy 0.99")
+
+
 def test_without_a_price_or_an_end_there_is_no_cost() -> None:
-    assert compute_cost(build_run(cost={"price_per_hour": None, "instance": "p2.xlarge"})) is None
+    free = build_run(cost={"price_per_hour": None, "instance": "p2.xlarge"})
+    assert compute_cost(free) is None and shown(free) == []
     assert compute_cost(build_run(ended_at=None, exit=None)) is None
+    assert run_document(build_result(), summarize_run(build_result()), None)["cost"] is None
+    assert not [name for name in tracked.params(build_result()) if name.startswith("cost")]
+    assert not {"tfbench.currency", "tfbench.instance"} & set(tracked.tags(build_result(), None))

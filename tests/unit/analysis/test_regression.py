@@ -10,7 +10,6 @@ from builders import build_environment, build_placement, build_recipe, build_req
 from tfbench.analysis.comparison.regression import (
     RegressionCheck,
     SpeedSample,
-    find_unequal,
     find_unequal_request,
     judge,
     make_sample,
@@ -77,8 +76,8 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
     request = build_request(recipe=build_recipe(measurement={"seconds": 2.0}))
     environment = build_environment(gpus=gpus[1], **versions)
     now = build_sample(*BASE, group="now", environment=environment, request=request)
-    assert find_unequal(base, now) == ()
     done = judge(base, now)
+    assert done.unequal == ()
     assert {(one.name, str(one.a), str(one.b)) for one in done.changed} == {
         ("tfbench", "0.1.0", "0.2.0"),
         ("tensorflow", "2.20.0", "2.21.0"),
@@ -98,7 +97,7 @@ def test_versions_drivers_and_the_length_of_runs_may_change_and_are_named() -> N
     ],
 )
 def test_what_must_be_equal_is_named(fields: dict[str, Any], names: list[str]) -> None:
-    unequal = find_unequal(build_sample(*BASE), build_sample(100.0, 101.0, group="now", **fields))
+    unequal = judge(build_sample(*BASE), build_sample(100.0, 101.0, group="now", **fields)).unequal
     assert sorted(one.name for one in unequal) == names
 
 
@@ -109,7 +108,7 @@ def test_a_baseline_of_another_backend_is_rejected_whatever_version_it_is_of() -
     runs = [(build_result(request=build_request(recipe=jax), settings=settings), speed) for speed in BASE]
     now = make_sample(runs, group="now")
     for first, second, sides in ((then, now, ("tensorflow", "jax")), (now, then, ("jax", "tensorflow"))):
-        assert [(one.a, one.b) for one in find_unequal(first, second) if one.name == "backend"] == [sides]
+        assert [(one.a, one.b) for one in judge(first, second).unequal if one.name == "backend"] == [sides]
     assert find_unequal_request(then, build_request(recipe=jax))[0].name == "backend"
     assert not any(one.name == "backend" for one in find_unequal_request(now, build_request(recipe=jax)))
 
@@ -119,9 +118,9 @@ def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code
         return ModelSummary(num_parameters=parameters, num_trainable_parameters=1000, digest=digest)
 
     then, now, larger = (build_sample(*BASE, model=model) for model in (built("a"), built("b"), built("b", 2000)))
-    assert find_unequal(then, now) == ()
+    assert judge(then, now).unequal == ()
     assert [(one.name, one.a, one.b) for one in judge(then, now).changed] == [("model_digest", "a", "b")]
-    assert [one.name for one in find_unequal(then, larger)] == ["num_parameters"]
+    assert [one.name for one in judge(then, larger).unequal] == ["num_parameters"]
     runs = [(build_result(model=built(digest)), 100.0) for digest in "ab"]
     with pytest.raises(ComparisonError, match="differ in model_digest"):
         make_sample(runs, group="g")

@@ -7,7 +7,7 @@ import pytest
 from builders import build_placement, build_result
 from powered import CARD, GPU, build_powered_run
 from sweeps import TWO_SETUPS, build_brief
-from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.comparison import compare
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.energy import EnergySources, Part
 from tfbench.records.run import RunResult
@@ -17,7 +17,6 @@ from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text as text_of
 
 REASON = "processors: /sys/class/powercap has no counters of energy (RAPL): a virtual machine"
-KEYS = ["training.global_batch_size"]
 
 
 def on_gpu() -> RunResult:
@@ -52,22 +51,18 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
     assert run_document(build_result(), summary, None)["energy"] is None
 
 
-def compared(*figures: tuple[float, tuple[Part, ...]]) -> Comparison:
-    """Compares two setups in two rounds, each run with what a joule trains and of which parts."""
+def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
     briefs = [build_brief(100.0, setup=setup, round_number=number) for setup in TWO_SETUPS for number in (1, 2)]
+    figures: list[tuple[float, list[Part]]] = [
+        (20.0, ["package"]),
+        (45.0, ["package"]),
+        *[(90.0, ["gpu", "package"])] * 2,
+    ]
     powered = [
-        dataclasses.replace(brief, metrics=brief.metrics | {"samples_per_joule": joule}, energy_parts=list(parts))
+        dataclasses.replace(brief, metrics=brief.metrics | {"samples_per_joule": joule}, energy_parts=parts)
         for brief, (joule, parts) in zip(briefs, figures, strict=True)
     ]
-    return compare(powered, keys=KEYS)
-
-
-PACKAGES: tuple[Part, ...] = ("package",)
-BOTH: tuple[Part, ...] = ("gpu", "package")
-
-
-def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
-    found = compared((20.0, PACKAGES), (45.0, PACKAGES), (90.0, BOTH), (90.0, BOTH))
+    found = compare(powered, keys=["training.global_batch_size"])
     header, row = comparison_table(found).text(250)
     assert header.count("samples/J") == 2
     assert "30 (package)" in row  # the geometric mean

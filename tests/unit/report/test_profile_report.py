@@ -18,7 +18,6 @@ from profiles import (
     build_profiled,
     build_round,
 )
-from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.profile import (
     Profile,
@@ -44,12 +43,6 @@ Golden = Callable[[str, str], None]
 LOOP = {"keras": 9.3, "full": 9.4}
 CALLS = {"dispatch": 20.0, "forward": 21.0, "backward": 24.0, "update": 25.0}
 DISPATCH = CALLS | {"keras": 25.4, "take": 20.1, "full": 26.0}
-
-
-def summarize(result: RunResult) -> StepProfile:
-    profile = summarize_profile(result)
-    assert profile is not None
-    return profile
 
 
 def build_deep(num_layers: int) -> RunResult:
@@ -78,7 +71,8 @@ def document_of(result: RunResult) -> dict[str, Any]:
 def bottleneck_of(*rounds: ProfileRound, **fields: Any) -> tuple[str, str, list[str]]:
     """Returns the bottleneck's name, its sentence, and the words of the command to try."""
     result = build_profiled(build_profile(rounds=rounds, **fields))
-    step = summarize(result)
+    step = summarize_profile(result)
+    assert step is not None
     return step.bottleneck.name, describe_bottleneck(step), next_command(result)
 
 

@@ -47,8 +47,8 @@ def test_a_terminal_shows_the_progress_of_the_run_under_way_and_each_warning_onc
         )
         assert max(map(len, screen.last_drawing())) <= 100
         finish(console, tracked=None if number else TRACKED)
-    console.stop()
-    console.stop()
+    console.close()
+    console.close()
     shown = " ".join(screen.getvalue().split())
     assert shown.count("warning: the governor is powersave") == 1
     assert "round 1: 5,312 samples/s; not in MLflow;" in shown and "`tfbench recover` brings it there (" in shown
@@ -65,7 +65,7 @@ def test_each_run_is_a_line(
     finish(console)
     console.end(cell_of(1), ended(cell_of(1)), Summary(metrics={}))
     console.end(cell_of(2), ended(cell_of(2), "SKIPPED", "not tried: round 1 was KILLED"), None)
-    console.stop()
+    console.close()
     out, err = capsys.readouterr()
     text = err if quiet else out
     assert text.splitlines() == [

@@ -1,10 +1,14 @@
-"""What the console shows of a trained model beyond its epochs, word by word."""
+"""What the end of a run shows of a trained model beyond its epochs, and of a search for its fastest settings."""
 
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from builders import build_epoch, build_recipe, build_request, build_result
 from tfbench.records.run import (
+    AS_ASKED_TAG,
+    CHANGED_TAG,
     Evaluation,
     Predictions,
     ResumePoint,
@@ -13,6 +17,7 @@ from tfbench.records.run import (
     Summary,
 )
 from tfbench.report.run.header import describe_heads, epoch_lines
+from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import resume_command, run_sections
 from tfbench.report.table import text
 
@@ -60,3 +65,29 @@ def test_says_how_to_resume_only_where_there_is_something_left() -> None:
     resume = ResumePoint(run_id="b" * 32, checkpoint="/x/epoch_000001.npz", epochs=(build_epoch(),))
     resumed = build_run(request=build_request(resume=resume), exit=KILLED)  # before a checkpoint of its own
     assert resume_command(resumed, "mlruns") == f"tfbench run --resume {'a' * 32}    # from epoch 2"
+
+
+SPEED: dict[str, float | None] = {"samples_per_second": 190_412.0}
+SETTINGS = "training.data_on_device=true, training.steps_per_execution=100, training.compiler=graph"
+
+
+@pytest.mark.parametrize(
+    ("changed", "metrics", "line", "speedup"),
+    [
+        ("data_on_device steps_per_execution compiler", SPEED, SETTINGS, 190_412.0 / 21_284.25),
+        ("", SPEED, "no setting is faster", None),
+        ("compiler", {}, "training.compiler=graph", None),  # it came to no speed
+    ],
+)
+def test_both_speeds_are_shown_and_what_lies_between_them(
+    changed: str, metrics: dict[str, float | None], line: str, speedup: float | None
+) -> None:
+    recipe = build_recipe(training={"data_on_device": True, "steps_per_execution": 100})
+    request = build_request(recipe=recipe, tags={AS_ASKED_TAG: "21284.25", CHANGED_TAG: changed})
+    result, summary = build_result(request=request), Summary(metrics=metrics)
+    shown = "\n".join(text(run_sections(result, summary), 300))
+    times = f"{speedup:.2f}x" if speedup else "as fast as"
+    assert f"{times} the recipe as it is (21,284 samples/s in a short run): {line}" in shown
+    told = run_document(result, summary, None)["fast"]
+    assert (told["samples_per_second_as_asked"], told["speedup"]) == (21_284.25, speedup)
+    assert list(told["settings"]) == [f"training.{name}" for name in changed.split()]

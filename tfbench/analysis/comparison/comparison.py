@@ -123,15 +123,6 @@ class Comparison:
         return [run for row in self.rows for entry in row.entries.values() for run in entry.runs]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class _Rules:
-    """How setups are held against each other."""
-
-    baseline: str
-    allows_unequal: bool  # compare runs that differ in what must be equal all the same
-    compared: Collection[str]  # of what must be equal: in which setups may differ
-
-
 @dataclasses.dataclass(slots=True)
 class _Cell:
     """What there is of one setting under one setup."""
@@ -173,7 +164,6 @@ def compare(
     names = name_columns(measured, is_planned=setups is not None)
     setups = list(dict.fromkeys([*(setups or ()), *names.values(), *(failure.setup for failure in failed)]))
     chosen = baseline if baseline in setups else (setups[0] if setups else "")
-    rules = _Rules(baseline=chosen, allows_unequal=allows_unequal, compared=compared)
     grid: dict[str, tuple[dict[str, Any], dict[str, _Cell]]] = {}
 
     def cells_of(setting: Mapping[str, Any]) -> dict[str, _Cell]:
@@ -189,7 +179,8 @@ def compare(
         cells_of(failure.setting)[failure.setup].failures.append(failure)
     by_recipe = {brief.recipe: brief.references for brief in briefs}
     published = [one for references in by_recipe.values() for one in references]
-    rows = _judge([_make_row(*place, rules) for place in grid.values()], rules)
+    made = [_make_row(*place, chosen, compared, allows_unequal) for place in grid.values()]
+    rows = _judge(made, chosen, allows_unequal)
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
         keys=tuple(keys),
@@ -203,13 +194,15 @@ def compare(
     )
 
 
-def _make_row(setting: dict[str, Any], cells: Mapping[str, _Cell], rules: _Rules) -> Row:
+def _make_row(
+    setting: dict[str, Any], cells: Mapping[str, _Cell], baseline: str, compared: Collection[str], allows_unequal: bool
+) -> Row:
     hosts = choose_hosts({setup: cell.runs for setup, cell in cells.items()})
-    entries = {setup: _make_entry(setup, cell, hosts[setup], rules) for setup, cell in cells.items()}
-    base = entries[rules.baseline].runs if entries else ()
+    entries = {setup: _make_entry(setup, cell, hosts[setup], allows_unequal) for setup, cell in cells.items()}
+    base = entries[baseline].runs if entries else ()
     for setup, entry in entries.items():
-        if base and entry.runs and setup != rules.baseline:
-            unequal = find_unequal_settings(base[0].settings, entry.runs[0].settings, compared=rules.compared)
+        if base and entry.runs and setup != baseline:
+            unequal = find_unequal_settings(base[0].settings, entry.runs[0].settings, compared=compared)
             entries[setup] = dataclasses.replace(entry, unequal=unequal)
     sizes = [brief.metrics.get("num_parameters") for cell in cells.values() for brief in cell.runs]
     batches = {entry.global_batch_size for entry in entries.values()} - {None}
@@ -221,7 +214,7 @@ def _make_row(setting: dict[str, Any], cells: Mapping[str, _Cell], rules: _Rules
     )
 
 
-def _make_entry(setup: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
+def _make_entry(setup: str, cell: _Cell, host: str, allows_unequal: bool) -> Entry:
     here = [brief for brief in cell.runs if host_of(brief) == host]
     outcome, reason = ("FINISHED", "") if here else ("MISSING", "not measured")
     if cell.failures:
@@ -229,7 +222,7 @@ def _make_entry(setup: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
     if not here:
         return Entry(setup=setup, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
     newest = max(here, key=lambda brief: brief.created).equals
-    kept = [brief for brief in here if rules.allows_unequal or brief.equals == newest]
+    kept = [brief for brief in here if allows_unequal or brief.equals == newest]
     speeds = [brief.speed or math.nan for brief in kept]
     return Entry(
         setup=setup,
@@ -242,17 +235,13 @@ def _make_entry(setup: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
     )
 
 
-def _judge(rows: Sequence[Row], rules: _Rules) -> list[Row]:
+def _judge(rows: Sequence[Row], baseline: str, allows_unequal: bool) -> list[Row]:
     """Puts in the speed-ups over the baseline, of all settings and setups at once."""
-    baseline = rules.baseline
     places = [
         (place, setup)
         for place, row in enumerate(rows)
         for setup, entry in row.entries.items()
-        if setup != baseline
-        and entry.runs
-        and row.entries[baseline].runs
-        and (rules.allows_unequal or not entry.unequal)
+        if setup != baseline and entry.runs and row.entries[baseline].runs and (allows_unequal or not entry.unequal)
     ]
     pairs = [(rows[place].entries[baseline].measured, rows[place].entries[setup].measured) for place, setup in places]
     judged = [dict(row.entries) for row in rows]

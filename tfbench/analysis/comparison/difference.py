@@ -13,17 +13,13 @@ SPEED_METRIC = "samples_per_second"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class ResultDifference:
+class ResultDifference(Difference):
     """One figure of two runs, in the unit of its metric; None: it does not exist."""
-
-    name: str
-    a: float | None
-    b: float | None
 
     @property
     def ratio(self) -> float | None:
         """B / A; None where one does not exist or A is zero."""
-        return self.b / self.a if self.a and self.b is not None else None
+        return float(self.b / self.a) if self.a and self.b is not None else None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

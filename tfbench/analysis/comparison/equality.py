@@ -128,7 +128,6 @@ def find_unequal_settings(
         compared: Names that may differ, since they are what is compared: "precision", "global_batch_size", or "model"
             for all of its keys.
     """
-    is_of_two_backends = backend_of(a) != backend_of(b)
     one, other = equal_settings(a), equal_settings(b)
     pairs = {name: (one.get(name), other.get(name)) for name in {**one, **other}}
     for record, names in _RECORDED.items():
@@ -136,7 +135,7 @@ def find_unequal_settings(
         if first != second:  # where only one run got so far, that alone is said
             pairs = {name: pair for name, pair in pairs.items() if name not in names}
             pairs[record] = ("known" if first else None, "known" if second else None)
-    if is_of_two_backends:
+    if backend_of(a) != backend_of(b):
         compared = (*compared, *OF_BACKENDS)
         before, after = pairs.pop("framework_variables", (None, None))
         pairs["framework_variables"] = _keep_read_by_all(before), _keep_read_by_all(after)

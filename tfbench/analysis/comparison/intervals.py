@@ -93,11 +93,6 @@ def accuracy_interval(values: Sequence[float]) -> Interval | None:
     return Interval(center=mean, low=max(0.0, mean - half), high=min(1.0, mean + half), num=len(values))
 
 
-def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """Returns the logarithm of second / first for each round."""
-    return [math.log(after) - math.log(before) for before, after in zip(first, second, strict=True)]
-
-
 def t_quantile(degrees_of_freedom: float) -> float:
     """Returns what Student's t stays within, on both sides of 0, with probability `CONFIDENCE`."""
     from scipy.special import stdtrit  # scipy.stats takes half a second to import

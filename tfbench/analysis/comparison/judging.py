@@ -41,7 +41,6 @@ from tfbench.analysis.comparison.intervals import (
     estimate,
     estimate_without_farthest,
     holm,
-    log_ratios,
     merge_estimates,
 )
 
@@ -248,8 +247,7 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
 def _ratios(first: Runs, second: Runs) -> list[float]:
     """Returns the logarithm of second over first for each round in which both have a run."""
     before, after = first.by_round(), second.by_round()
-    common = [place for place in before if place in after]
-    return log_ratios([before[place] for place in common], [after[place] for place in common])
+    return [math.log(after[place]) - math.log(before[place]) for place in before if place in after]
 
 
 def _logs(runs: Runs) -> list[float]:

@@ -114,11 +114,6 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
     )
 
 
-def find_unequal(baseline: SpeedSample, current: SpeedSample) -> tuple[Difference, ...]:
-    """Returns what two samples differ in although it must be equal."""
-    return find_differences(baseline.equals, current.equals)
-
-
 def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:
     """Returns what is seen to be unequal before anything is run: backend, model, data and training of the recipe."""
     recipe = request.recipe
@@ -162,22 +157,17 @@ def judge(baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAU
     """Says whether speeds have changed since a baseline, by the rule of `judging`.
 
     Args:
-        baseline: Speeds then.
-        current: Speeds now.
+        baseline: Speeds then, of two runs or more.
+        current: Speeds now, likewise.
         fail_above: The share of the speed whose loss is no regression yet.
-
-    Raises:
-        ComparisonError: Either is a single run.
     """
-    require_enough(baseline, current.num)
-    then, now = (
-        Runs(setup=name, speeds=one.samples_per_second) for name, one in (("then", baseline), ("now", current))
-    )
+    then = Runs(setup="then", speeds=baseline.samples_per_second)
+    now = Runs(setup="now", speeds=current.samples_per_second)
     return RegressionCheck(
         baseline=baseline,
         current=current,
         speedup=judge_runs(then, now),
-        unequal=find_unequal(baseline, current),
+        unequal=find_differences(baseline.equals, current.equals),
         changed=find_differences(baseline.circumstances, current.circumstances),
         fail_above=fail_above,
     )
@@ -193,9 +183,8 @@ def _list_equals(result: RunResult) -> dict[str, Any]:
 
 
 def _list_circumstances(result: RunResult) -> dict[str, Any]:
-    measurement = result.request.recipe.measurement
+    settings = run_settings(result)
     values = {name: getattr(result.environment, name, None) for name in (*_VERSIONS, *_CODE)}
     drivers = sorted({gpu.driver for gpu in result.environment.gpus if gpu.driver}) if result.environment else []
-    lengths = {name: getattr(measurement, name.removeprefix("measurement.")) for name in _LENGTHS}
-    digests = {name: digest for name in DIGESTS if (digest := run_settings(result).get(name))}
-    return values | {"driver": drivers} | lengths | digests
+    digests = {name: digest for name in DIGESTS if (digest := settings.get(name))}
+    return values | {"driver": drivers} | {name: settings.get(name) for name in _LENGTHS} | digests

@@ -45,11 +45,6 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     return (*found, *_missing(comparison, names), *_advice(comparison))
 
 
-def find_caveats(comparison: Comparison) -> tuple[str, ...]:
-    """Returns what limits the verdict, a sentence each."""
-    return tuple(_list_caveats(comparison))
-
-
 def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, str]:
     """Returns what sentences call setups: by number of devices, backend or label, whatever they differ in."""
     if scaling is None:
@@ -145,7 +140,8 @@ def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
         yield f"Incomplete: of {count(len(places), 'configuration')}, {join_words(told)}."
 
 
-def _list_caveats(comparison: Comparison) -> Iterator[str]:
+def find_caveats(comparison: Comparison) -> Iterator[str]:
+    """Yields what limits the verdict, a sentence each."""
     scaling = find_scaling(comparison)
     yield from _unequal(comparison, is_compared=True)
     if comparison.shares_cores:

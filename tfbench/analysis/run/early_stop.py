@@ -19,14 +19,12 @@ def find_stop_reason(training: TrainingConfig, epochs: Sequence[EpochRecord]) ->
     target, threshold = training.stop_at_val_accuracy, training.stop_below_error_change
     if target is not None and reaches(last.val_accuracy, target):
         return f"val_accuracy {last.val_accuracy:.4f} reached training.stop_at_val_accuracy = {target:g}"
-    errors = [_training_error(record) for record in epochs[-2:]]
-    if threshold is not None and len(errors) == 2 and None not in errors:
-        change = abs((errors[1] or 0.0) - (errors[0] or 0.0))
-        if change < threshold:
-            return (
-                f"the training error changed by {change:.3g} from epoch {last.epoch - 1} to {last.epoch}, less than "
-                f"training.stop_below_error_change = {threshold:g}"
-            )
+    errors = [error for record in epochs[-2:] if (error := _training_error(record)) is not None]
+    if threshold is not None and len(errors) == 2 and (change := abs(errors[1] - errors[0])) < threshold:
+        return (
+            f"the training error changed by {change:.3g} from epoch {last.epoch - 1} to {last.epoch}, less than "
+            f"training.stop_below_error_change = {threshold:g}"
+        )
     return None
 
 

@@ -123,6 +123,12 @@ class Evidence:
         return samples_per_second(self.steady, placement.global_batch_size) if placement else None
 
     @property
+    def flops_per_second(self) -> float | None:
+        """Operations of the training at that speed."""
+        flops = self.result.model.training_flops_per_sample if self.result.model else None
+        return None if flops is None or self.speed is None else flops * self.speed
+
+    @property
     def input_rate(self) -> float | None:
         """Samples per second of the input pipeline alone."""
         check, placement = self.result.input_check, self.result.placement

@@ -100,16 +100,6 @@ def _last(name: str) -> Figure:
     return lambda run: getattr(run.result.epochs[-1], name) if run.result.epochs else None
 
 
-def _inferred(name: str) -> Figure:
-    """Returns what reads a figure of the training samples in inference mode, where they were evaluated so."""
-    return lambda run: _last(name)(run) if _last("inference_seconds")(run) is not None else None
-
-
-def _inference_seconds(run: Evidence) -> float | None:
-    is_known = _last("inference_seconds")(run) is not None
-    return _median([record.inference_seconds for record in run.result.own_epochs]) if is_known else None
-
-
 def _of(record: str, name: str) -> Figure:
     """Returns what reads a field of a record that a run may lack."""
     return lambda run: getattr(getattr(run.result, record), name, None)
@@ -170,18 +160,13 @@ def _share_of_step(name: str) -> Figure:
     return figure
 
 
-def _flops_per_second(run: Evidence) -> float | None:
-    flops = _of("model", "training_flops_per_sample")(run)
-    return None if flops is None or run.speed is None else flops * run.speed
-
-
 def _peak(run: Evidence) -> float | None:
     return find_peak(run.result.peak_checks)
 
 
 def _utilization(run: Evidence) -> float | None:
     # More than the peak, twice: the peak is not known, so neither is the share of it.
-    peak, reached = _peak(run), _flops_per_second(run)
+    peak, reached = _peak(run), run.flops_per_second
     return reached / peak if peak and reached and reached <= peak else None
 
 
@@ -218,15 +203,15 @@ _ACCURACIES: dict[str, Figure] = {
 }
 # There only where they are known: what not every run measures, so that nothing is missing without it.
 _OPTIONAL: dict[str, Figure] = {
-    "flops_per_second": _flops_per_second,
+    "flops_per_second": lambda run: run.flops_per_second,
     "peak_flops_per_second": _peak,
     "model_flops_utilization": _utilization,
     "input_samples_per_second": lambda run: run.input_rate,
     "input_headroom": lambda run: run.headroom,
     "time_to_accuracy_seconds": _time_to_accuracy,
     **{name: _last(name) for name in ("val_loss_batch_mean", "val_accuracy_batch_mean")},
-    **{name: _inferred(name) for name in ("inference_loss", "inference_accuracy")},
-    "inference_seconds": _inference_seconds,
+    **{name: _last(name) for name in ("inference_loss", "inference_accuracy")},
+    "inference_seconds": lambda run: _median([record.inference_seconds for record in run.result.own_epochs]),
     "other_busy_cores": _other_cores,
     "memory_before_model_bytes": _of("usage", "memory_before_model_bytes"),
     "peak_gpu_memory_bytes": _gpu_memory,

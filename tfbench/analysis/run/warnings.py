@@ -68,7 +68,7 @@ def _short_epochs(run: Evidence) -> Iterator[Values]:
 
 @LIMITS.row("No model_flops_utilization: {why}. Rerun on an idle machine.")
 def _no_peak(run: Evidence) -> Iterator[Values]:
-    checks, reached = run.result.peak_checks, _flops(run)
+    checks, reached = run.result.peak_checks, run.flops_per_second
     if not reached or len(checks) < 2:
         return
     peak = find_peak(checks)
@@ -78,12 +78,6 @@ def _no_peak(run: Evidence) -> Iterator[Values]:
     elif reached > peak:
         gigaflops = f"{reached / 1e9:,.4g} GFLOP/s, more than the measured peak of {peak / 1e9:,.4g}"
         yield {"why": f"training reached {gigaflops} (convolutions may take fewer operations than are counted)"}
-
-
-def _flops(run: Evidence) -> float:
-    """Returns the operations of a second; 0: not known."""
-    flops = run.result.model.training_flops_per_sample if run.result.model else None
-    return (flops or 0) * (run.speed or 0)
 
 
 def find_peak(checks: Sequence[PeakCheck]) -> float | None:

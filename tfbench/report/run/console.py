@@ -84,7 +84,7 @@ class RunConsole(Observer):
     def __init__(
         self,
         *,
-        quiet_stdout: bool,
+        quiet_stdout: bool = False,
         is_full: bool = False,
         server: str | None = None,
         console: Console | None = None,

@@ -1,19 +1,12 @@
 """A run as plots: loss and accuracy by epoch; and the accuracy of several runs by time."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from tfbench.records.run import RunResult, Summary
-from tfbench.report import figures
 from tfbench.report.plot import Panel, Plot, Point, Series
 
 _LOG_FROM_RATIO = 30  # highest to lowest loss from which a linear axis would flatten the end of the curve
-
-
-def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]:
-    """Writes the plots of a run as PNG files; as `run_plots` and `figures.write_plots`."""
-    return figures.write_plots(run_plots(result, summary), folder)
 
 
 def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.records.run import EpochRecord, RunResult, Summary
 from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan, list_planned_runs
@@ -23,23 +21,14 @@ class SeriesConsole(RunConsole):
     Args:
         label: What the line of a run begins with, for example "round 2 of 6, b"; of a sweep, the run that is made.
         warned: Warnings that runs before gave, which are not repeated; those of these runs are added.
-        quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
-        server: As of `RunConsole`.
         is_tracked: Whether runs are to be in MLflow, so that one which is not is said to be missing there.
-        console: Writes to this instead.
+        options: As of `RunConsole`.
     """
 
     def __init__(
-        self,
-        label: str = "",
-        warned: set[str] | None = None,
-        *,
-        quiet_stdout: bool = False,
-        server: str | None = None,
-        is_tracked: bool = True,
-        console: Console | None = None,
+        self, label: str = "", warned: set[str] | None = None, *, is_tracked: bool = True, **options: Any
     ) -> None:
-        super().__init__(quiet_stdout=quiet_stdout, server=server, console=console)
+        super().__init__(**options)
         self._is_tracked = is_tracked
         self._label = label
         self._warned = set() if warned is None else warned
@@ -103,7 +92,3 @@ class SweepConsole(SeriesConsole):
         """Says what became of a run that was not made."""
         if summary is None:
             self._print([f"{run_label(self._plan, planned)}: {result.outcome}: {result.reason}"])
-
-    def stop(self) -> None:
-        """Takes off the screen what is to be seen only while the sweep lasts."""
-        self.close()
