@@ -184,8 +184,8 @@ def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
 _REFINE = "Add up to N values to one --vary where the faster setup changes."
 
 
-def vary_options(*, refine: int = 0) -> Callable[[F], F]:
-    """Returns what adds the options that say what is varied; `refine` is how many values are added."""
+def setup_options(*, refine: int = 0) -> Callable[[F], F]:
+    """Returns what adds the options that say what is varied and compared; `refine` is how many values are added."""
     return stack(
         click.option(
             "--vary",
@@ -194,6 +194,14 @@ def vary_options(*, refine: int = 0) -> Callable[[F], F]:
             required=bool(refine),
             metavar="KEY=VALUES",
             help="Vary a key: KEY=32,128 or KEY=LOW..HIGH. Repeatable. [default: the recipe's [sweep]]",
+        ),
+        click.option(
+            "--setup",
+            "setups",
+            multiple=True,
+            metavar='"STRATEGY DEVICES ..."',
+            help='Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100". '
+            "Repeatable; the first is the baseline. [default: the recipe's, else CPU, one GPU, all GPUs]",
         ),
         click.option("--refine", type=count(1 if refine else 0, 1000), default=refine, help=_REFINE),
         click.option("--step", type=count(1), help="Only multiples of N in a range, as of the replicas."),

@@ -13,8 +13,8 @@ from tfbench.cli._options import (
     is_given,
     plan_options,
     require_absent,
+    setup_options,
     stack,
-    vary_options,
 )
 from tfbench.cli._output import echo_json, exit_code, require_free, write_to
 from tfbench.cli._sweeping import make_plan, make_sweep, show_plan
@@ -44,15 +44,7 @@ _cluster_options = stack(
 
 @click.command("sweep", cls=GroupedCommand, short_help="Compare devices and strategies over several sizes.")
 @click.argument("recipe", required=False)
-@click.option(
-    "--setup",
-    "setups",
-    multiple=True,
-    metavar='"STRATEGY DEVICES ..."',
-    help='Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100". '
-    "Repeatable; the first is the baseline. [default: the recipe's, else CPU, one GPU, all GPUs]",
-)
-@vary_options()
+@setup_options()
 @click.option("--aa", is_flag=True, help="Run one setup against itself: what differs by chance alone?")
 @plan_options(seconds=5)
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
@@ -144,13 +136,15 @@ def sweep_command(
 
 @click.command("crossover", cls=GroupedCommand, short_help="Find the size from which one setup is faster than another.")
 @click.argument("recipe")
-@click.option("--between", "setups", nargs=2, required=True, metavar="SETUP SETUP", help="The two to compare.")
-@vary_options(refine=10)
+@click.option("--between", nargs=2, metavar="SETUP SETUP", help="The two to compare; or give --setup twice.")
+@setup_options(refine=10)
 @plan_options(seconds=2, fewest=2)
 @global_batch_size_option
 @measures
 def crossover_command(
     recipe: str,
+    between: tuple[str, str] | None,
+    setups: tuple[str, ...],
     seconds: float,
     dry_run: bool,
     global_batch_size: int | None,
@@ -176,8 +170,11 @@ def crossover_command(
     """
     from tfbench.sweeps.sweep import new_sweep
 
+    named = (*(between or ()), *setups)
+    if len(named) != 2:
+        raise click.UsageError("name the two setups to compare: --between SETUP SETUP, or --setup SETUP twice.")
     request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
-    plan = make_plan(request, measuring, **planning)
+    plan = make_plan(request, measuring, setups=named, **planning)
     if len(plan.setups) < 2:  # also where one names the backend that both have
         raise click.UsageError(f'both setups are "{plan.setups[0].label}". Name two.')
     return make_sweep(new_sweep(measuring.store, plan), measuring, dry_run=dry_run, is_crossover=True)

@@ -89,7 +89,7 @@ REJECTED = {
     "sweep --plan x --task 0 --dry-run --setup default --resume abc": "leave --setup, --dry-run, --resume out.",
     "sweep mine.toml --refine 3 --vary model.hidden_units=[[1,2],[3,4]]": "--refine needs one --vary of whole numbers",
     "sweep mine.toml --refine 3 --vary training.global_batch_size=1..8 --aa": "leave --refine out",
-    "crossover mine.toml --vary training.global_batch_size=1..8": "Missing option '--between'",
+    "crossover mine.toml --vary training.global_batch_size=1..8 --setup default": "name the two setups",
     "crossover mine.toml --vary training.global_batch_size=1..8 --between default default": "both setups are",
     "crossover mine.toml --vary training.precision=1..8 --between default one_device": "precision: must be one of",
     "crossover mine.toml --vary training.global_batch_size=8..8 --between default 'mirrored cpu:0,cpu:1'": (
