@@ -9,8 +9,8 @@ from typing import Any
 from tfbench.analysis.comparison.equality import flatten
 from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
 from tfbench.recipe import tables as recipe_tables
-from tfbench.records.run import EpochRecord, RunResult, Summary
-from tfbench.records.sweep import SETUP_TAG, SWEEP_TAG, label_setup
+from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
+from tfbench.records.sweep import ROUND_TAG, SETUP_TAG, SWEEP_TAG, label_setup
 from tfbench.report.figures import SETUP_COLORS
 from tfbench.report.formats import format_speed
 from tfbench.report.run.sections import status_line
@@ -126,14 +126,23 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
 def run_name(result: RunResult) -> str:
     """Returns the run's name in MLflow, which is all that a chart shows of it: synthetic data is said there too.
 
-    MLflow cuts names at the right: the recipe, which all runs of a sweep share, comes last.
+    MLflow cuts names at the right: in a sweep, what tells its runs apart comes before what they share.
     """
-    request = result.request
-    recipe = f"{request.recipe.name}-"
-    name = request.name
-    if SWEEP_TAG in request.tags and name.startswith(recipe):
-        name = f"{name.removeprefix(recipe)}-{request.recipe.name}"
+    name = _name_in_sweep(result.request) if SWEEP_TAG in result.request.tags else result.request.name
     return f"{name}-synthetic" if result.is_synthetic and "synthetic" not in name else name
+
+
+def _name_in_sweep(request: RunRequest) -> str:
+    """Returns "b32-r1-default-cpu:0-1000x1000-mnist_mlp"; the network comes first if it may not be the same in all."""
+    recipe, turn = request.recipe.name, f"r{request.tags.get(ROUND_TAG, '')}"
+    batch = f"b{request.recipe.training.global_batch_size}"
+    network, found, setup = request.name.removesuffix(f"-{turn}").partition(f"-{batch}-")
+    if not found:
+        return request.name
+    network = network.removeprefix(recipe).removeprefix("-")
+    is_varied = any(key.startswith("model.") for key in request.overrides)
+    parts = [network, batch, turn, setup] if is_varied else [batch, turn, setup, network]
+    return "-".join(part for part in (*parts, recipe) if part)
 
 
 def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
