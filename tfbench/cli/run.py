@@ -42,7 +42,9 @@ _worker_options = stack(
 @click.option("--steps", metavar="N", type=int, help="Stop after the warm-up and N more steps.")
 @click.option("--seconds", metavar="S", type=float, help="Stop after the warm-up and S more seconds.")
 @click.option("--seed", metavar="N", type=int, help="Of weights, data order and synthetic data.")
-@click.option("--checkpoint-every", "checkpoint_every_epochs", metavar="N", type=int, help="Keep one every N epochs.")
+@click.option(
+    "--checkpoint-every", "checkpoint_every_epochs", metavar="N", type=int, help="Keep a checkpoint every N epochs."
+)
 @click.option("--save-model", "saves_model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
 @click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
 @click.option("--repeats", type=count(1, 10_000), help="Make N runs, and show a 95 % interval over them.")

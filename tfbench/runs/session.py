@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -30,6 +31,7 @@ from tfbench.wording import shorten
 
 STORE_SECONDS = 30.0  # after a request to stop, until the store's own database has the run
 SERVER_SECONDS = 8.0  # the same of a server
+WORD_SECONDS = 3.0  # of waiting for MLflow, after which its user hears of it
 POLL_SECONDS = 0.2  # between looks at the journal: the parent must not take time from the measurement
 READY_SECONDS = 0.05  # the same until the measuring process is ready, and waits for the parent
 
@@ -267,7 +269,11 @@ class _Run:
 
     def _wait_for(self, tracker: Tracker, patience_seconds: float) -> str | None:
         """Waits for the tracker, no longer than `patience_seconds` after a request to stop; returns what went wrong."""
+        told_at = time.monotonic() + WORD_SECONDS
         while not tracker.has_answered(self.update, POLL_SECONDS):
+            if time.monotonic() > told_at:
+                self.observer.stage("waiting for MLflow")
+                told_at = math.inf
             if self.stop.received and time.monotonic() - self.stop.received_at > patience_seconds:
                 return f"interrupted, and MLflow did not answer within {patience_seconds:g} s."
         return _problem_of(self.update)
