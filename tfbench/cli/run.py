@@ -138,8 +138,7 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
     done = repeat_run(request, plan, runs.make_brief)
     runs.open_console().show_sections([repeats_section(done.summary)])
     if runs.as_json:
-        document = repeats_document(done.summary) | {"runs": [run.document() for run in done.series.outcomes]}
-        echo_json(document)
+        echo_json(repeats_document(done.summary) | {"runs": [run.document() for run in done.series.outcomes]})
     return exit_code(has_failed=done.summary.num_failed > 0, was_interrupted=done.summary.was_interrupted)
 
 
@@ -183,8 +182,7 @@ def _make_other_worker(request: "RunRequest", measuring: Measuring) -> ExitCode:
     from tfbench.records.observer import Observer
 
     index = request.worker_rank.index if request.worker_rank else 0
-    maker = measuring._replace(no_mlflow=True).open_maker()
-    outcome = maker.make(request, Observer(), measuring.limits)
+    outcome = measuring._replace(no_mlflow=True).open_maker().make(request, Observer(), measuring.limits)
     status, reason, journal = outcome.status, outcome.reason, outcome.journal
     num_workers = request.recipe.distribution.num_workers
     if measuring.as_json:
