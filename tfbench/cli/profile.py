@@ -66,7 +66,6 @@ def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measur
             click.echo(f"Error: no {_NAMES[profile.kind]}: {run.rejection}", err=True)
     if measuring.as_json:
         found = {one.result.request.profile.kind: one for one in series.outcomes if one.result.request.profile}
-        document = {name: found[kind].document() if kind in found else None for kind, name in _NAMES.items()}
-        echo_json(document)
+        echo_json({name: found[kind].document() if kind in found else None for kind, name in _NAMES.items()})
     is_whole = len(series.runs) == len(asked) and all(run.is_finished for run in series.runs)
     return exit_code(has_failed=series.num_failed > 0, was_interrupted=series.was_interrupted and not is_whole)

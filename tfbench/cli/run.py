@@ -184,8 +184,7 @@ def _make_other_worker(request: "RunRequest", measuring: Measuring) -> ExitCode:
     from tfbench.records.observer import Observer
 
     index = request.worker_rank.index if request.worker_rank else 0
-    maker = measuring._replace(no_mlflow=True).open_maker()
-    outcome = maker.make(request, Observer(), measuring.limits)
+    outcome = measuring._replace(no_mlflow=True).open_maker().make(request, Observer(), measuring.limits)
     status, reason, journal = outcome.status, outcome.reason, outcome.journal
     num_workers = request.recipe.distribution.num_workers
     if measuring.as_json:

@@ -227,6 +227,5 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> ExitCode:
     maker = measuring._replace(no_mlflow=True).open_maker()
     end = sweep.make_task(plan, task, maker, console, str(data_dir.absolute()) if data_dir else None)
     if measuring.as_json:
-        document = {"id": plan.sweep_id, "task": number, "num_left": end.num_left, "num_failed": end.num_failed}
-        echo_json(document)
+        echo_json({"id": plan.sweep_id, "task": number, "num_left": end.num_left, "num_failed": end.num_failed})
     return exit_code(has_failed=end.num_failed > 0, was_interrupted=end.was_interrupted)
