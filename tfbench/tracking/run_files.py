@@ -36,8 +36,7 @@ def write_files(
     shutil.copyfile(journal_path, folder / "journal.jsonl")
     document = run_document(result, summary, tracked)
     (folder / "result.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    request = result.request
-    if not (SWEEP_TAG in request.tags and request.recipe.measurement.is_limited):
+    if not (SWEEP_TAG in result.request.tags and result.request.recipe.measurement.is_limited):
         write_plots(run_plots(result, summary), folder)
     trace = sorted(path for path in (kept / TRACE_FOLDER).rglob("*") if path.is_file())
     for path in (*list_files(journal_path), *list_worker_journals(journal_path).values(), *trace):
