@@ -54,7 +54,7 @@ ALLOWED = {
     ("tensorflow", "tensorflow_datasets"): ("backends.tensorflow.", "datasets."),
     ("jax",): ("backends.jax.",),
     ("torch",): ("backends.torch.",),
-    ("mlflow",): ("tracking.mlflow_calls", "tracking.mlflow_tracker", "tracking.server"),
+    ("mlflow",): ("tracking.database", "tracking.mlflow_calls", "tracking.mlflow_tracker", "tracking.server"),
     ("rich",): ("report.run.console", "report.run.series_console"),
     # The configs of models and data sets use its Field for ranges that no other record has.
     ("pydantic", "pydantic_core"): (

@@ -59,7 +59,7 @@ REJECTED = {
     "compare --all --recipe other": "no runs to compare.",
     "report --sweep @last -o nowhere/r.html": "nowhere/r.html: cannot be written: No such file",
     "report --sweep @last -o page.html": "page.html: is there already. Name another file",
-    "report --sweep @last -o mlruns": "mlruns: is there already. Name another file",
+    "report --sweep @last -o mlruns": "mlruns: is a folder. Name a file.",
     f"run {'x' * 300}": "File name too long",
     "run": "name a recipe (`tfbench list` shows them), or a run to go on with.",
     "run no_toml.toml": "no_toml.toml: is not valid TOML: Illegal character",
