@@ -130,9 +130,9 @@ def store(tmp_path: Path) -> Any:
 @pytest.fixture
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws no plots of a run that is tracked in this process: they take a second."""
-    from tfbench.report.run import plots
+    from tfbench.tracking import run_files
 
-    monkeypatch.setattr(plots, "write_plots", lambda *_: [])
+    monkeypatch.setattr(run_files, "write_plots", lambda *_: [])
 
 
 @pytest.fixture

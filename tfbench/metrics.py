@@ -91,7 +91,6 @@ METRICS: dict[str, Metric] = {
     "energy_joules": Metric("J", _LOWER, "of what can be read, from the end of the warm-up to that of the training"),
     "samples_per_joule": Metric("samples/J", _HIGHER, "samples of the steady part / energy_joules"),
     "mean_watts": Metric("W", _NEITHER, "energy_joules / time between the two readings"),
-    "energy_joules_per_epoch": Metric("J", _LOWER, "energy_joules x samples of an epoch / samples trained in it"),
     # Cost, where a price is known; in the currency of the recipe
     "cost/hours": Metric("h", _LOWER, "time that is paid for: from the request of the run to its end"),
     "cost/machine": Metric("currency", _LOWER, "hours x price an hour"),
@@ -155,7 +154,6 @@ TRACKED_METRICS = (
     "input_headroom",
     "energy_joules",
     "samples_per_joule",
-    "energy_joules_per_epoch",
     "transfer_share",
     "waiting_share",
     "num_parameters",

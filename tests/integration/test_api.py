@@ -31,6 +31,8 @@ def test_an_observer_is_told_and_nothing_is_printed(in_tmp_path: Path, capfd: py
     assert (run.status, run.tracked) == ("FINISHED", None)
     told = [name for name, *_ in observer.mock_calls if name not in ("stage", "progress")]
     assert told == ["ready", "epoch", "epoch", "finish", "close"]
+    assert [one.args[0].epoch for one in observer.epoch.call_args_list] == [1, 2]
+    assert observer.finish.call_args.args == (run,)
     observer.stage.assert_called_with("storing the run")
     assert capfd.readouterr() == ("", "")
     assert not Store(Path("mlruns")).database.exists()

@@ -319,7 +319,7 @@ def test_a_fault_costs_nothing_that_was_measured(
         assert set(printed_epochs(finished.stdout)) <= {epoch for one in journals.values() for epoch in one.epochs}
     recover(store, journals, tfbench, everything=fault.inject is delete_database)
     check_runs(store, journals, fault, tfbench)
-    for pattern in ("*.part", "*.reserve", "*.tmp", "part-*"):
+    for pattern in ("*.part", "*.reserve", "*.tmp", "*.work", "part-*"):
         assert list(store.root.rglob(pattern)) == []
     with contextlib.closing(sqlite3.connect(store.database)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

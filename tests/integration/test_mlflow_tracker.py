@@ -304,9 +304,16 @@ def test_a_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> Non
 def test_the_name_of_a_run_of_a_sweep_begins_with_what_tells_it_from_others(store: Store) -> None:
     plan = build_plan()
     result = build_planned_result(plan, list_planned_runs(plan)[0], 100.0)
-    for name, shown in (("test-100-b32-default-cpu:0-r1", "100-b32-default-cpu:0-r1-test"), ("my own", "my own")):
-        named = dataclasses.replace(result, request=dataclasses.replace(result.request, name=name))
-        assert fields.run_name(named) == f"{shown}-synthetic"
+
+    def name_of(name: str, *overrides: str) -> str:
+        request = dataclasses.replace(result.request, name=name, overrides=overrides)
+        return fields.run_name(dataclasses.replace(result, request=request))
+
+    usual = "test-100-b32-default-cpu:0-r1"
+    assert name_of(usual, "training.global_batch_size") == "b32-r1-default-cpu:0-100-test-synthetic"
+    assert name_of(usual, "model.hidden_units") == "100-b32-r1-default-cpu:0-test-synthetic"
+    assert name_of("test-b32-default-r1") == "b32-r1-default-test-synthetic"
+    assert name_of("my own") == "my own-synthetic"
     assert fields.params(result)["setup"] == "default cpu:0"
 
 

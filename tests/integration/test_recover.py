@@ -257,7 +257,8 @@ def test_an_export_is_the_journal_and_overwrites_nothing(
 ) -> None:
     path, file = write_journal(store, RESULTS[0]), Path("run.jsonl")
     root = ("--store", str(store.root))
-    assert tfbench("export", "mlp-100-b32-0", "-o", "-", *root).stdout == path.read_text()
+    for stdout in ("-", "/dev/stdout"):
+        assert tfbench("export", "mlp-100-b32-0", "-o", stdout, *root).stdout == path.read_text()
     file.write_text("precious")
     rejected = tfbench("export", "@last", "-o", str(file), *root)
     assert (rejected.exit_code, file.read_text()) == (2, "precious")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from browser import free_port
 from fake_power import RaplTree
 from holding import plant
 from runs import NO_CHECKS, Command, of_kind, run, tracked_files, tracked_runs
@@ -41,7 +42,7 @@ energy.RaplZone.read = read
 energy.open_zones = lambda root: open_zones(Path({root!r}))
 """
 RANGE_JOULES = 1e6
-NOBODY = "http://127.0.0.1:9"  # nothing listens there
+NOBODY = f"http://127.0.0.1:{free_port()}"  # nothing listens there
 TWO_CPUS = ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1")
 # Two at a time: two waits cost one.
 RUNS = {

@@ -75,7 +75,7 @@ def why_skipped(least: int = 1) -> str | None:
 def run(*arguments: str, cwd: Path) -> Finished:
     """Runs a `tfbench` command to its end, and says how it ended."""
     # MLflow is no matter of GPUs, takes seconds a command, and need not be installed.
-    without = ("--no-mlflow",) if arguments[0] in _MEASURING and not {"--no-mlflow", "--list"} & {*arguments} else ()
+    without = ("--no-mlflow",) if arguments[0] in _MEASURING and "--no-mlflow" not in arguments else ()
     done = runs.run(*arguments, *without, cwd=cwd, is_first=True, **_KEPT)
     click.echo(f"  [exit code {done.exit_code}] tfbench {' '.join(arguments)}")
     return done

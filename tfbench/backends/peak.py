@@ -67,8 +67,7 @@ def measure_peak(
     if own_sizes:
         num_rows, common, num_columns = (min(size, largest) for size in own_sizes)  # as fast, and with less memory
         candidates.append(_build_candidate(devices, (num_rows, common, num_columns), dtype))
-    before = read_counters()
-    best = _find_fastest(candidates, least, seconds)
+    best, other_share = _find_fastest(candidates, least, seconds)
     return PeakCheck(
         size=best.sizes[0],
         sizes=best.sizes,
@@ -76,19 +75,21 @@ def measure_peak(
         num_rounds=len(best.rounds),
         flops=best.amount_of_a_round,
         seconds=min(best.rounds),
-        other_share=read_counters().other_share(before),
+        other_share=other_share,
     )
 
 
-def _find_fastest(candidates: Sequence[_Candidate], least: float, seconds: float) -> _Candidate:
-    """Times candidates in turns, in rounds that take so long at least, until the time is over."""
+def _find_fastest(candidates: Sequence[_Candidate], least: float, seconds: float) -> tuple[_Candidate, float]:
+    """Times candidates in turns, in rounds that take so long at least; says how busy others were meanwhile."""
     for one in candidates:
         one.run(1)  # the first call traces
         one.num_calls = _count_calls(one.run, least)
+    before = read_counters()
     while len(candidates[0].rounds) < _MIN_ROUNDS or sum(sum(one.rounds) for one in candidates) < seconds:
         for one in candidates:
             one.rounds.append(_time(one.run, one.num_calls))
-    return max(candidates, key=lambda one: one.amount_of_a_round / min(one.rounds))
+    best = max(candidates, key=lambda one: one.amount_of_a_round / min(one.rounds))
+    return best, read_counters().other_share(before)
 
 
 def _is_gpu(devices: Sequence[str]) -> bool:
@@ -132,7 +133,7 @@ def measure_bandwidth(devices: Sequence[str], *, seconds: float) -> BandwidthChe
     num_bytes = _GPU_ARRAY_BYTES if _is_gpu(devices) else _CPU_ARRAY_BYTES
     add = backends.current().build_additions(devices, num_bytes // 4, _ADDITIONS)
     moved = _ARRAYS_MOVED * num_bytes * _ADDITIONS * len(devices)
-    best = _find_fastest([_Candidate(amount=moved, run=add)], _find_least(devices), seconds)
+    best, _ = _find_fastest([_Candidate(amount=moved, run=add)], _find_least(devices), seconds)
     return BandwidthCheck(num_bytes=best.amount_of_a_round, num_rounds=len(best.rounds), seconds=min(best.rounds))
 
 

@@ -89,6 +89,6 @@ def _find_problems(name: str, overrides: dict[str, Any], *, allows_code: bool) -
         where = f"{name}: "
         request = new_request(recipe, name=None, data_dir=None, allows_code=allows_code)
         plan_sweep(request, [own_setup(recipe)], [], num_rounds=1)
-    except TfbenchError as error:
+    except (TfbenchError, OSError) as error:
         return [f"{where}{line}" for line in shorten_lines(str(error)).splitlines()]
     return []

@@ -47,7 +47,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
             classifier_activation=None,
             **(without_scaling if without_scaling.keys() <= inspect.signature(build).parameters.keys() else {}),
         )
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         raise RecipeError(
             f"{where} does not take the data's samples of shape {spec.input_shape}: {foreign_model.reason_of(error)}"
         ) from error

@@ -23,7 +23,7 @@ def replacing(path: Path, *, synced: bool = False) -> Iterator[Path]:
     Raises:
         OSError: The folder cannot be written to, or is full.
     """
-    start = path.name[:50]  # of the 255 bytes that systems allow
+    start = path.name[:100]  # of the 255 bytes that systems allow
     with tempfile.TemporaryDirectory(prefix=f"{start}.", suffix=".part", dir=path.parent) as folder:
         part = Path(folder) / path.name
         yield part
@@ -54,7 +54,8 @@ def write_whole(path: Path, data: bytes | str) -> None:
 
 def is_stream(path: Path) -> bool:
     """Says whether a path names something to be written to and never replaced: a pipe or a device."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    is_open = str(path).startswith(("/dev/std", "/dev/fd/"))  # whatever it was led to
+    return is_open or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def write_output(path: Path, data: bytes | str) -> None:
@@ -66,7 +67,8 @@ def write_output(path: Path, data: bytes | str) -> None:
         OSError: It cannot be written.
     """
     if is_stream(path):
-        path.write_bytes(_encode(data))
+        with path.open("ab") as stream:
+            stream.write(_encode(data))
     else:
         write_whole(Path(os.path.realpath(path)), data)
 

@@ -21,19 +21,14 @@ from tfbench.records.run_folder import CHECKPOINTS, find_newest, list_checkpoint
 # What may be changed when a run goes on; all else must be as it was for it to go on where it stopped.
 CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
 # What has an option of its own in the command line, or a parameter of its own in Python.
-KEYS = {
-    "backend": "training.backend",
-    "strategy": "distribution.strategy",
-    "devices": "distribution.devices",
-    "data": "dataset.data",
-    "global_batch_size": "training.global_batch_size",
-    "epochs": "training.epochs",
-    "seed": "training.seed",
-    "steps": "measurement.steps",
-    "seconds": "measurement.seconds",
-    "checkpoint_every": "output.checkpoint_every_epochs",
-    "save_model": "output.saves_model",
+_OPTIONS = {
+    "training": ("backend", "global_batch_size", "epochs", "seed"),
+    "distribution": ("strategy", "devices"),
+    "dataset": ("data",),
+    "measurement": ("steps", "seconds"),
+    "output": ("checkpoint_every_epochs", "saves_model"),
 }
+KEYS = {name: f"{section}.{name}" for section, names in _OPTIONS.items() for name in names}
 # A run that goes on is none of the series that its predecessor was of.
 SERIES_TAGS = tuple(f"tfbench.{name}" for name in ("group", "repeat", "setup", "round", "sweep", "setting"))
 
@@ -103,7 +98,7 @@ def lay_values(overrides: Mapping[str, Any] | None, **named: Any) -> dict[str, A
     """Returns dotted keys and values to be laid over a recipe; what is `named`, as in `KEYS`, wins over `overrides`."""
     if devices := named.get("devices"):
         listed = devices.split(",") if isinstance(devices, str) else devices
-        named["devices"] = [part.strip() for part in listed]
+        named["devices"] = [str(part).strip() for part in listed]
     return dict(overrides or {}) | {KEYS[name]: value for name, value in named.items() if value is not None}
 
 

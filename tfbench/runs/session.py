@@ -26,12 +26,13 @@ from tfbench.runs.run_status import INTERRUPTED, StopSignals, describe_exit, des
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import held
 from tfbench.store.store import Store, TrackingState
+from tfbench.tracking.mlflow_calls import find_patience
 from tfbench.tracking.tracker import Tracker
-from tfbench.wording import shorten
+from tfbench.wording import shorten, without_secrets
 
 STORE_SECONDS = 30.0  # after a request to stop, until the store's own database has the run
 SERVER_SECONDS = 8.0  # the same of a server
-WORD_SECONDS = 3.0  # of waiting for MLflow, after which its user hears of it
+WORD_SECONDS = 5.0  # of waiting for a server, after which its user hears of it
 POLL_SECONDS = 0.2  # between looks at the journal: the parent must not take time from the measurement
 READY_SECONDS = 0.05  # the same until the measuring process is ready, and waits for the parent
 
@@ -71,11 +72,11 @@ def execute_run(
             where = f": {error.filename}" if error.filename else ""
             raise TfbenchError(f"the measuring process cannot be started: {error.strerror}{where}.") from error
         with started as worker:
-            run = _Run(request, tracker, observer, worker, stop, limits)
+            server = None if state.tracking_uri == store.tracking_uri else state.tracking_uri
+            run = _Run(request, tracker, observer, worker, stop, limits, server)
             rejection = run.follow()
             if rejection is None:
-                is_own = state.tracking_uri == store.tracking_uri
-                return run.conclude(journal, store, STORE_SECONDS if is_own else SERVER_SECONDS)
+                return run.conclude(journal, store)
         store.discard(request.run_id)
         raise rejection
 
@@ -111,6 +112,7 @@ class _Run:
     worker: Worker | Group
     stop: StopSignals
     limits: RunLimits
+    server: str | None  # None: it is tracked in the store's own database
     exceeded: str = ""  # what of the limits, in words
     has_begun: bool = False
     progress: RunProgress | None = None
@@ -141,7 +143,7 @@ class _Run:
                 self.worker.kill()
             self.worker.wait(POLL_SECONDS if self.has_begun else READY_SECONDS)
 
-    def conclude(self, journal: Journal, store: Store, patience_seconds: float) -> Run:
+    def conclude(self, journal: Journal, store: Store) -> Run:
         """Records how the run ended, and brings store and tracker up to date; the latter as `_wait_for` says."""
         result = self.replay.result()
         stopped_by = f"{INTERRUPTED} {self.stop.received.name}" if self.stop.received else self.exceeded
@@ -175,7 +177,7 @@ class _Run:
         tracked: TrackedRun | None = None
         if self.tracker:
             self.update = self.tracker.begin("project", self.request.run_id)
-            if problem := self._wait_for(self.tracker, patience_seconds):
+            if problem := self._wait_for(self.tracker, SERVER_SECONDS if self.server else STORE_SECONDS):
                 problems.append(f"not tracked: {problem}")
             else:
                 tracked = self.update.result()
@@ -269,10 +271,11 @@ class _Run:
 
     def _wait_for(self, tracker: Tracker, patience_seconds: float) -> str | None:
         """Waits for the tracker, no longer than `patience_seconds` after a request to stop; returns what went wrong."""
-        told_at = time.monotonic() + WORD_SECONDS
+        told_at = time.monotonic() + WORD_SECONDS if self.server else math.inf
         while not tracker.has_answered(self.update, POLL_SECONDS):
             if time.monotonic() > told_at:
-                self.observer.stage("waiting for MLflow")
+                where, limit = without_secrets(self.server or ""), f"{find_patience():g} s"
+                self.observer.warning(f"waiting for MLflow at {where}, which is given up after {limit}.")
                 told_at = math.inf
             if self.stop.received and time.monotonic() - self.stop.received_at > patience_seconds:
                 return f"interrupted, and MLflow did not answer within {patience_seconds:g} s."

@@ -42,6 +42,8 @@ def require_address(tracking_uri: str) -> None:
             f"tracking URI of {scheme}: must be like {scheme}://USER:PASSWORD@HOST:PORT/PATH, the port a number. In a "
             "password, write special characters as %3A, %2F and the like. MLFLOW_TRACKING_TOKEN is for a token."
         )
+    if f"{_MASK}@" in tracking_uri:
+        raise TrackingError(f"tracking URI {tracking_uri}: {_MASK} stands for a password, shown nowhere. Write it.")
 
 
 def is_server(tracking_uri: str) -> bool:
@@ -69,7 +71,7 @@ def find_named(tracking_uri: str, named: Iterable[str | None]) -> str:
         if uri and _place(uri) == _place(tracking_uri):
             return uri
     shown = without_secrets(tracking_uri)
-    hint = f", with the password in place of {_MASK}, unless the environment has it" if _MASK in shown else ""
+    hint = f", with its password for {_MASK}, or no user if the environment has both" if _MASK in shown else ""
     raise TrackingError(
         f"{shown}: is where the store has runs tracked, and you have not named it. Nothing is sent there, since your "
         f"MLflow password or token would go along. If you trust it, name it with --tracking-uri {shown}, or in "
@@ -79,4 +81,5 @@ def find_named(tracking_uri: str, named: Iterable[str | None]) -> str:
 
 def _place(uri: str) -> str:
     """Returns an address without who is to be let in there, and of a database the whole path of its file."""
-    return re.sub("//[^/]*@", "//", str(database_of(uri) or uri)).rstrip("/").lower()
+    bare = re.sub("//[^/]*@", "//", str(database_of(uri) or uri)).rstrip("/")
+    return re.sub("^[a-zA-Z]+://[^/]*", lambda host: host[0].lower(), bare)

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.equality import flatten
+from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
 from tfbench.records.sweep import ROUND_TAG, SETUP_TAG, SWEEP_TAG, label_setup
 from tfbench.report.figures import SETUP_COLORS
 from tfbench.report.formats import format_speed
+from tfbench.report.profile.sentences import describe_bottleneck
 from tfbench.report.run.sections import status_line
 from tfbench.tracking.mlflow_view import AXES, RESULT_TAG
 from tfbench.wording import cut, markdown_text
@@ -134,14 +136,13 @@ def run_name(result: RunResult) -> str:
 
 def _name_in_sweep(request: RunRequest) -> str:
     """Returns "b32-r1-default-cpu:0-1000x1000-mnist_mlp"; the network comes first if it may not be the same in all."""
-    recipe, turn = request.recipe.name, f"r{request.tags.get(ROUND_TAG, '')}"
-    batch = f"b{request.recipe.training.global_batch_size}"
-    network, found, setup = request.name.removesuffix(f"-{turn}").partition(f"-{batch}-")
+    recipe, batch = request.recipe.name, f"b{request.recipe.training.global_batch_size}"
+    turn = f"r{request.tags.get(ROUND_TAG, '')}"
+    network, found, setup = request.name.removesuffix(f"-{turn}").removeprefix(recipe).partition(f"-{batch}-")
     if not found:
         return request.name
-    network = network.removeprefix(recipe).removeprefix("-")
     is_varied = any(key.startswith("model.") for key in request.overrides)
-    parts = [network, batch, turn, setup] if is_varied else [batch, turn, setup, network]
+    parts = [network[1:], batch, turn, setup] if is_varied else [batch, turn, setup, network[1:]]
     return "-".join(part for part in (*parts, recipe) if part)
 
 
@@ -160,7 +161,8 @@ def describe(result: RunResult, summary: Summary) -> str:
     """Returns a run in a few lines of Markdown; MLflow shows its figures beside them."""
     lines = [f"**{markdown_text(result.request.recipe.recipe.title)}**", ""]
     if profile := result.request.profile:  # first: MLflow folds the rest away
-        lines += [f"Profile ({profile.kind}), no training.", ""]
+        step = summarize_profile(result)
+        lines += [f"Profile ({profile.kind}), no training. {describe_bottleneck(step) if step else ''}".rstrip(), ""]
     elif result.is_synthetic:
         lines += ["Synthetic data: the accuracy says nothing of the real task.", ""]
     lines.append(f"- {markdown_text(status_line(result))}")

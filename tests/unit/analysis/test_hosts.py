@@ -100,7 +100,10 @@ def test_the_scatter_of_one_machine_is_not_that_of_another() -> None:
 
 
 def test_where_setups_name_machines_the_drift_of_their_levels_is_told() -> None:
-    drift = "Ratios between machines allow for levels that drift by 3 % from one session to the next."
+    drift = (
+        "Ratios between machines, not speeds, allow for levels that drift by 3 % from one session to the next, which "
+        "more rounds do not show."
+    )
     assert drift in find_caveats(compared(of_sweep({ON_A: {"n1": (1.0, 1.1)}, ON_B: {"n2": (2.0, 2.1)}}), ON_A, ON_B))
     assert drift not in find_caveats(compared(of_sweep({setup: {"n": (100.0, 101.0)} for setup in TWO_SETUPS})))
 

@@ -100,7 +100,6 @@ FIGURES = {
     # In 20 s after the warm-up all GPUs together took 4000 J, the processor 200 J and its memory 40 J.
     "energy_joules": 4240.0,
     "samples_per_joule": 1152 / 4240,
-    "energy_joules_per_epoch": 4240 / 9 * 6,
     "mean_watts": 212.0,
     # 36 an hour is 0.01 a second. Ten seconds in all, five to the accuracy of 0.75; the epochs take 4.8 and 2.4 s with
     # their validation.

@@ -161,8 +161,10 @@ def test_networks_that_no_recipe_has_cost_what_was_worked_out_by_hand() -> None:
     # 4-100-1 with a recurrent layer over 28 steps
     assert count_model(build("simple_rnn", (28, 4), None)).forward == 582_600
     # conv1, four 3x3 convolutions of 128 channels at 2 x 16x16 and 2 x 8x8 places, l6
-    rcnn = build("rcnn", (32, 32, 3), 10, recomputes_feed_forward=False)
-    assert count_model(rcnn).forward == 774_636_800
+    rcnn = count_model(build("rcnn", (32, 32, 3), 10, recomputes_feed_forward=False))
+    assert rcnn.forward == 774_636_800
+    # Three times that, but for the gradient of the data in the first 5x5 convolution.
+    assert rcnn.training == 3 * 774_636_800 - 2 * 5 * 5 * 3 * 128 * 32 * 32
 
 
 def halves(model: Any) -> tuple[int, int]:

@@ -33,9 +33,7 @@ def run_text(result: RunResult, *, is_full: bool = True) -> str:
 
 def test_the_figures_are_shown_with_what_they_are_of() -> None:
     for is_full in (True, False):
-        assert "Energy 0.249351 samples/J, 5133.33 J an epoch, 200 W (GPUs alone) " in run_text(
-            on_gpu(), is_full=is_full
-        )
+        assert "Energy 0.249351 samples/J, 200 W (GPUs alone) " in run_text(on_gpu(), is_full=is_full)
     document = run_document(on_gpu(), summarize_run(on_gpu()), None)["energy"]
     assert (document["parts"], document["joules"]) == (["gpu"], pytest.approx(15_400.0))
     assert document["sources"] == [{"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}]

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, call, create_autospec
 
 import pytest
 
@@ -97,6 +97,8 @@ def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
     start_fakes(monkeypatch, tmp_path)(w0="wait")
     monkeypatch.setattr(session, "STORE_SECONDS", 3600.0)
     monkeypatch.setattr(session, "SERVER_SECONDS", 0.0)
+    monkeypatch.setattr(session, "WORD_SECONDS", -1.0)
+    observer = create_autospec(Observer, instance=True)
     done, silent, tracker = Future[None](), Future[None](), Mock()
     done.set_result(None)
     tracker.begin.side_effect = lambda method, *arguments: silent if method == "project" else done
@@ -108,7 +110,9 @@ def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
 
     threading.Thread(target=stop, daemon=True).start()
     state = TrackingState(tracking_uri=URI, experiment="tfbench")
-    outcome = session.execute_run(build_request(run_id=RUN), state, store, tracker, Observer())
+    outcome = session.execute_run(build_request(run_id=RUN), state, store, tracker, observer)
+    told = "waiting for MLflow at http://tracking:***@127.0.0.1:9/runs, which is given up after 20 s."
+    assert observer.warning.call_args_list.count(call(told)) == 1
     assert (outcome.result.status, outcome.was_interrupted, outcome.tracked) == ("KILLED", True, None)
     assert "not tracked: interrupted, and MLflow did not answer within 0 s." in outcome.summary.warnings
-    assert [call.args for call in tracker.begin.call_args_list] == [("prepare",), ("follow", RUN), ("project", RUN)]
+    assert [asked.args for asked in tracker.begin.call_args_list] == [("prepare",), ("follow", RUN), ("project", RUN)]

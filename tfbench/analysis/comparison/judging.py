@@ -143,7 +143,8 @@ class _Known(NamedTuple):
     together: Estimate
 
 
-_LEVEL = _Known(*[Estimate(SESSION_SCATTER**2, 1e9)] * 2)  # of a machine: known, not estimated
+_LEVEL_VARIANCE = Estimate(SESSION_SCATTER**2, 1e9)  # known, not estimated
+_LEVEL = _Known(_LEVEL_VARIANCE, _LEVEL_VARIANCE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -84,6 +84,12 @@ def machine_sentences(comparison: Comparison) -> Iterator[str]:
             yield f"{title} (not judged): {'; '.join(told)}."
 
 
+def spans_machines(comparison: Comparison) -> bool:
+    """Says whether a ratio is of two machines."""
+    places = [(row.entries[comparison.baseline], entry) for row in comparison.rows for entry in row.entries.values()]
+    return any(base.host != entry.host for base, entry in places if entry.speedup)
+
+
 def machine_caveats(comparison: Comparison) -> Iterator[str]:
     """Yields in which versions machines differ, how far levels drift, and if settings that name none ran on several."""
     differing = []
@@ -97,9 +103,9 @@ def machine_caveats(comparison: Comparison) -> Iterator[str]:
             differing.append(f"{name} {', '.join(told)}")
     if differing:
         yield f"Machines have different versions, which may explain differences in speed: {'; '.join(differing)}."
-    if len({machine_in(setup) for setup in comparison.setups}) > 1:
-        drift = f"levels that drift by {SESSION_SCATTER:.0%} from one session to the next".replace("%", " %")
-        yield f"Ratios between machines allow for {drift}."
+    if spans_machines(comparison):
+        drift = f"{100 * SESSION_SCATTER:.0f} % from one session to the next, which more rounds do not show"
+        yield f"Ratios between machines, not speeds, allow for levels that drift by {drift}."
     hosts: dict[str, None] = {}
     for row in comparison.rows:
         own = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.setup)}

@@ -7,7 +7,7 @@ from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, describe_where
 from tfbench.analysis.comparison.fastest import which_to_use
 from tfbench.analysis.comparison.judging import Finding, Speedup, describe_ratio
-from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences
+from tfbench.analysis.comparison.machines import machine_caveats, machine_sentences, spans_machines
 from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.analysis.run.warnings import MIN_HEADROOM
 from tfbench.recipe.backend_support import title_of
@@ -113,7 +113,8 @@ def _describe_cause(entry: Entry) -> str:
 def _advice(comparison: Comparison) -> Iterator[str]:
     """Yields what would tell more, where something is open that no planned run is going to tell."""
     speedups = [entry.speedup for row in comparison.rows for entry in row.entries.values() if entry.speedup]
-    if any(entry.outcome == "MISSING" for row in comparison.rows for entry in row.entries.values()):
+    is_going_on = any(entry.outcome == "MISSING" for row in comparison.rows for entry in row.entries.values())
+    if is_going_on or spans_machines(comparison):
         return
     if any(one.is_too_noisy or one.is_suggested for one in speedups):
         yield "Try more rounds (--repeats) or longer runs (--seconds)."

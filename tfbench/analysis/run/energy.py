@@ -25,14 +25,13 @@ class Energy:
     """What was measured of energy, in joules; None: there is no such figure, and `problems` say why.
 
     All is from the beginning of the steady part to the end of the training, in `seconds`, with validation and whatever
-    else lies between epochs; `samples` were trained meanwhile. `joules_per_epoch` is for as many as an epoch has.
+    else lies between epochs; `samples` were trained meanwhile.
     """
 
     parts: tuple[Part, ...] = ()  # that the figures are of
     joules: float | None = None
     seconds: float = 0.0
     samples: int = 0
-    joules_per_epoch: float | None = None
     problems: tuple[str, ...] = ()
 
     def metrics(self) -> dict[str, float]:
@@ -41,7 +40,6 @@ class Energy:
             "energy_joules": self.joules,
             "samples_per_joule": self.samples / self.joules if self.joules else None,
             "mean_watts": self.joules / self.seconds if self.joules and self.seconds else None,
-            "energy_joules_per_epoch": self.joules_per_epoch,
         }
         return {name: value for name, value in values.items() if value is not None}
 
@@ -78,13 +76,11 @@ def find_energy(result: RunResult) -> Energy | None:
         problems += [f"{name}: the counter could not be read throughout, or began anew" for name in lost]
     steady = steady_spans(result.spans, warmup_steps=result.request.recipe.measurement.warmup_steps)
     num_steps = sum(span.num_steps for span in steady)
-    epochs = num_steps / result.steps_per_epoch if result.steps_per_epoch else 0
     return Energy(
         parts=tuple(part for part in PARTS if any(source.part == part for source in counted)),
         joules=joules if counted else None,
         seconds=end - begin,
         samples=num_steps * (result.placement.global_batch_size if result.placement else 0),
-        joules_per_epoch=joules / epochs if counted and joules is not None and epochs else None,
         problems=tuple(problems),
     )
 

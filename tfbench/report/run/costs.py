@@ -7,7 +7,7 @@ from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.records.run import RunResult
 from tfbench.report.formats import format_number, format_time
 
-_UNITS = {"samples_per_joule": "samples/J", "energy_joules_per_epoch": "J an epoch", "mean_watts": "W"}
+_UNITS = {"samples_per_joule": "samples/J", "mean_watts": "W"}
 
 
 def energy_facts(
