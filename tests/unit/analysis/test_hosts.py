@@ -8,6 +8,7 @@ import pytest
 from sweeps import TWO_SETUPS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief, choose_hosts
 from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import Setup
 
@@ -104,7 +105,8 @@ def test_where_setups_name_machines_the_drift_of_their_levels_is_told() -> None:
         "Ratios between machines, not speeds, allow for levels that drift by 3 % from one session to the next, which "
         "more rounds do not show."
     )
-    assert drift in find_caveats(compared(of_sweep({ON_A: {"n1": (1.0, 1.1)}, ON_B: {"n2": (2.0, 2.1)}}), ON_A, ON_B))
+    runs = of_sweep({ON_A: {"n1": (1.0, 1.1)}, ON_B: {"n2": (2.0, 2.1)}})
+    assert drift in find_caveats(compared(runs, ON_A, ON_B, compared=BETWEEN_MACHINES))
     assert drift not in find_caveats(compared(of_sweep({setup: {"n": (100.0, 101.0)} for setup in TWO_SETUPS})))
 
 

@@ -38,7 +38,7 @@ def test_a_store_notes_where_to_and_no_password(store: Store, uri: str) -> None:
 def test_the_password_comes_from_the_user_s_call_or_environment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = SERVER
     masked = uri.replace("s3cret", "***")
-    with pytest.raises(TrackingError, match=r"with the password in place of \*\*\*"):
+    with pytest.raises(TrackingError, match=r"with its password for \*\*\*"):
         open_tracker(masked, "x", store)
     assert open_tracker(masked, "x", store, uri)._place[0] == uri
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -52,6 +52,7 @@ def test_the_password_comes_from_the_user_s_call_or_environment(store: Store, mo
     [
         ("https://mlflow.example/?token=s3cret", "MLFLOW_TRACKING_TOKEN is for a token"),
         ("https://me:pw#s3cret@mlflow.example", "write special characters as %3A, %2F"),
+        ("https://me:***@mlflow.example", "*** stands for a password, shown nowhere. Write it."),
         *(
             (uri, "must be like http://USER:PASSWORD@HOST:PORT/PATH, the port a number")
             for uri in (
