@@ -175,7 +175,7 @@ class _Child:
         self.connection.close()
         try:
             return self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # the latter at the end of a command that is done
             self.process.kill()
             return self.process.wait()
 

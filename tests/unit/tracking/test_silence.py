@@ -116,3 +116,11 @@ def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
     assert (outcome.result.status, outcome.was_interrupted, outcome.tracked) == ("KILLED", True, None)
     assert "not tracked: interrupted, and MLflow did not answer within 0 s." in outcome.summary.warnings
     assert [asked.args for asked in tracker.begin.call_args_list] == [("prepare",), ("follow", RUN), ("project", RUN)]
+
+
+def test_a_second_ctrl_c_at_the_end_of_a_command_ends_mlflow_s_process_without_a_traceback() -> None:
+    child = object.__new__(tracker_module._Child)
+    child.pending, child.connection, child.process = collections.deque(), Mock(), Mock()
+    child.process.wait.side_effect = [KeyboardInterrupt, -9]
+    assert child.end() == -9
+    child.process.kill.assert_called_once_with()
