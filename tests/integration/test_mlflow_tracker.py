@@ -17,6 +17,7 @@ from tfbench.errors import TrackingError
 from tfbench.records.run import RunExit, RunResult, TrackedRun
 from tfbench.records.sweep import Variation, list_planned_runs
 from tfbench.report.figures import SETUP_COLORS
+from tfbench.report.plot import Panel, Plot, Point, Series
 from tfbench.store.store import Store
 from tfbench.tracking import database, fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 
+PANELS = (Panel("", (Series("default", (Point(96.0, 1.0), Point(128.0, 2.0))),)),)
 PLAN = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
 
 
@@ -206,6 +208,7 @@ def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> tuple[tuple[Curv
             labels={"setup": setup.label, "training.global_batch_size": "96, 128"},
             points={size: {"samples_per_second": speed * size} for size in (96, 128)},
             inconclusive=(96,),
+            plots=(Plot(name="speed.png", title=f"{speed}", x_label="batch size", y_label="speed", panels=PANELS),),
             run_ids=tuple(run_ids[place::2]),
         )
         for place, setup in enumerate(TWO_SETUPS)
@@ -237,6 +240,7 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
         assert history == [(96, 9600.0), (128, 12800.0)]
         assert run.data.tags["mlflow.note.content"] == "Use this.\n\nNot that."
         assert run.data.tags["mlflow.runColor"] == color
+        assert (store.artifacts / run.info.run_id / "artifacts/speed.png").read_bytes().startswith(b"\x89PNG")
         assert run.data.params == {"setup": TWO_SETUPS[place].label, "global_batch_size": "96, 128"}
         result = "96: 9,600 samples/s, ratio inconclusive; 128: 12,800 samples/s"
         assert (run.data.tags["tfbench.round"], run.data.tags["tfbench.result"]) == ("all", result)
@@ -277,6 +281,24 @@ def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: 
     assert {run.data.metrics["by_batch_size/samples_per_second"] for run in drawn} == {200.0 * 128}
     parents = {run.data.tags["mlflow.parentRunId"] for run in runs_of(store) if "tfbench.run_id" in run.data.tags}
     assert parents == {run.info.run_id for run in drawn}
+
+
+def test_curves_whose_picture_cannot_be_stored_are_there_and_are_made_whole_later(store: Store) -> None:
+    result = build_planned_result(PLAN, list_planned_runs(PLAN)[0], 100.0)
+    finish(store, result)
+    figures = figures_of([result.request.run_id] * 2)
+    store.artifacts.rename(aside := store.root / "aside")
+    store.artifacts.write_text("no folder")
+    with pytest.raises(TrackingError, match="artifacts"):
+        new_tracker(store).show_sweep(PLAN, *figures)
+    curves = [run.data.tags["tfbench.curve"] for run in runs_of(store) if "tfbench.curve" in run.data.tags]
+    assert curves == ["", ""]
+    store.artifacts.unlink()
+    aside.rename(store.artifacts)
+    new_tracker(store).show_sweep(PLAN, *figures)
+    assert len(list(store.artifacts.rglob("speed.png"))) == 2
+    curves = [run.data.tags["tfbench.curve"] for run in runs_of(store) if "tfbench.curve" in run.data.tags]
+    assert len(curves) == 2 and all(curves)
 
 
 def test_a_sweep_that_is_not_there_is_not_shown_and_leaves_nothing(new_store: Store) -> None:

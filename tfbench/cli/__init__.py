@@ -132,7 +132,7 @@ def _prepare_process() -> None:
 
 def _describe(error: OSError) -> str:
     """Says what is wrong with a file, or with stdout; an error of anything else is a bug and keeps its traceback."""
-    if _is_of_echo(error):
+    if any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
         _close_stdout()
         return f"stdout cannot be written: {error.strerror}."
     if isinstance(error.filename, str):
@@ -150,11 +150,6 @@ def _explain(kind: str, message: str, text: str, exit_code: int) -> int:
     with contextlib.suppress(OSError):  # it may be stderr that cannot be written
         click.echo(shorten_lines(text, given), err=True)
     return exit_code
-
-
-def _is_of_echo(error: OSError) -> bool:
-    """Says whether an error came up while something was printed."""
-    return any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _close_stdout() -> None:

@@ -53,9 +53,10 @@ def devices_command(check: bool, output_format: str) -> ExitCode:
     """
     from tfbench.machine import devices
     from tfbench.machine.energy import find_energy_sources
+    from tfbench.recipe.backend_support import BACKEND_TITLES
 
     tell_waiting("asking what is installed for devices")
-    installed = devices.ask_all()
+    installed = [devices.ask(name) for name in BACKEND_TITLES if devices.is_installed(name)]
     usable = [one for one in installed if not one.problem]
     if installed and not usable:
         raise DeviceError("\n".join(map(devices.describe_silence, installed)))

@@ -91,11 +91,6 @@ def install_with_cuda(framework: Framework, driver: str) -> str:
     return f'{"" if framework.cuda else "pip uninstall tensorflow-cpu; "}pip install "tensorflow[and-cuda]"'
 
 
-def ask_all() -> list[Framework]:
-    """Asks each framework that is installed, in a process of its own."""
-    return [ask(backend) for backend in BACKEND_TITLES if is_installed(backend)]
-
-
 def ask(backend: BackendName) -> Framework:
     """Asks a framework, in a process of its own, whose chatter on stderr is kept from the user."""
     settings: dict[str, str | None] = {

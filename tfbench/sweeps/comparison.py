@@ -155,8 +155,5 @@ def list_compared(plan: SweepPlan) -> tuple[str, ...]:
     named = {setup.machine for setup in plan.setups}
     machines = BETWEEN_MACHINES if len(named) > 1 and "" not in named else ()
     keys = dict.fromkeys(key for setup in plan.setups for key, _ in setup.values)
-    return (
-        *batch,
-        *machines,
-        *(key if key.startswith(("model.", "dataset.")) else key.partition(".")[2] for key in keys),
-    )
+    own = (key if key.startswith(("model.", "dataset.")) else key.partition(".")[2] for key in keys)
+    return (*batch, *machines, *own)

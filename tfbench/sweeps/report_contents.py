@@ -45,7 +45,7 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
     data = "synthetic" if comparison.is_synthetic else "real"
     curves = list(_find_curves(results, comparison))
     accuracy = accuracy_by_time(curves, f"{', '.join(comparison.recipes)}, {data} data")
-    plots = [*comparison_plots(comparison, next(iter(verdict), "")), *([accuracy] if accuracy else [])]
+    plots = [*comparison_plots(comparison, *verdict[:1]), *([accuracy] if accuracy else [])]
     return ReportContents(
         created=created,
         comparison=comparison,

@@ -1,5 +1,6 @@
 """A sweep in MLflow: the view that shows it by itself, with each setup's figures as curves over what was varied."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_modes
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, describe_setting, format_value
-from tfbench.report.comparison.plots import lay_out
+from tfbench.report.comparison.plots import comparison_plots, lay_out
 from tfbench.report.run.sections import bring_it_there
 from tfbench.runs.run_maker import server_of
 from tfbench.store.store import Store
@@ -33,7 +34,10 @@ def show_sweep(plan: SweepPlan, comparison: Comparison, tracker: Tracker) -> Tra
     Raises:
         TrackingError: The tracking server cannot take it.
     """
-    return tracker.show_sweep(plan, find_curves(plan, comparison), find_verdict(comparison))
+    verdict = find_verdict(comparison)
+    plots = comparison_plots(comparison, *verdict[:1])
+    curves = [dataclasses.replace(curve, plots=plots) for curve in find_curves(plan, comparison) if curve.run_ids]
+    return tracker.show_sweep(plan, curves, verdict)
 
 
 def find_shown_sweep(
@@ -57,15 +61,12 @@ def find_shown_sweep(
     )
 
 
-def find_curves(plan: SweepPlan, comparison: Comparison) -> tuple[Curve, ...]:
-    """Returns a curve for each setup and network, as the report draws them; for each mode where setups differ in that.
+def find_curves(plan: SweepPlan, comparison: Comparison) -> Iterator[Curve]:
+    """Yields a curve for each setup and network, as the report draws them; for each mode where setups differ in that.
 
-    Places on the x axis that are not whole have no point: a tracking server counts in whole steps.
+    One may have no runs. Places on the x axis that are not whole have no point: a tracking server counts in whole
+    steps.
     """
-    return tuple(curve for curve in _all_curves(plan, comparison) if curve.run_ids)
-
-
-def _all_curves(plan: SweepPlan, comparison: Comparison) -> Iterator[Curve]:
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     baseline = comparison.baseline if any(map(_is_conclusive, entries)) else None
     if modes := find_scaling_modes(plan):

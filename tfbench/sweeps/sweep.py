@@ -159,7 +159,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
 
     A run that fails, is killed for memory or time, or is rejected is a result like any other; its configuration is not
     tried again in later rounds. The sweep ends early when a signal asks for it, or when the next run would go beyond
-    the time budget, which counts from this call on.
+    the time budget, which counts from this call on; a sweep that goes on makes at least one run.
 
     Args:
         log: The sweep's open record.
@@ -194,8 +194,8 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 left = find_left()
             made = [result.seconds for result in known.values() if result.outcome == "FINISHED" and result.seconds]
             seconds = statistics.median(made) if made else estimate_seconds(plan)
-            is_late = plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds
-            if not left or is_late:
+            budget = plan.time_budget_seconds if done or not log.results else None
+            if not left or (budget and time.monotonic() - start + seconds > budget):
                 return None
             planned = left[0]
             if earlier := _find_failure(planned, log.plan, known):

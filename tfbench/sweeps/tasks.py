@@ -51,10 +51,7 @@ def list_tasks(plan: SweepPlan) -> list[Task]:
     found: dict[tuple[int, str], list[PlannedRun]] = {}
     for planned in list_planned_runs(plan):
         found.setdefault((planned.setting, plan.setups[planned.setup].machine), []).append(planned)
-    return [
-        Task(number, setting, machine, tuple(planned_runs))
-        for number, ((setting, machine), planned_runs) in enumerate(found.items())
-    ]
+    return [Task(number, *key, tuple(planned_runs)) for number, (key, planned_runs) in enumerate(found.items())]
 
 
 def find_task(plan: SweepPlan, number: int) -> Task:

@@ -3,12 +3,14 @@
 import hashlib
 import json
 import math
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfbench.metrics import CURVE_METRICS, curve_metric
 from tfbench.records.sweep import ROUND_TAG, SWEEP_TAG, SweepPlan
-from tfbench.report.figures import SETUP_COLORS
+from tfbench.report.figures import SETUP_COLORS, write_plots
 from tfbench.report.formats import format_speed
 from tfbench.schema import to_plain
 from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS
@@ -43,6 +45,7 @@ def write_sweep(
     note = cut("\n\n".join(map(markdown_text, verdict)), MAX_TAG_CHARACTERS)
     drawn = {run.info.run_id: run for run in found if CURVE_TAG in run.data.tags}
     by_mark = {run.data.tags[CURVE_TAG]: run for run in drawn.values()}
+    parents = []
     for place, curve in enumerate(curves):
         at = milliseconds(plan.created) + place  # MLflow lists them by time
         parent = by_mark.get(_mark(curve)) or _create(client, experiment, plan, curve, at)
@@ -52,8 +55,15 @@ def write_sweep(
             has_own_color = run.data.tags.get(COLOR_TAG) not in SETUP_COLORS  # which a user chose
             color = {} if has_own_color else {COLOR_TAG: _color(curve)}
             _set_tags(client, run, {_PARENT_TAG: parent.info.run_id} | color)
+        parents.append(parent)
     for outdated in drawn:
         client.delete_run(outdated)
+    for curve, parent in zip(curves, parents, strict=True):  # last: the curves are there even if no files can be stored
+        if not parent.data.tags[CURVE_TAG]:
+            with tempfile.TemporaryDirectory() as folder:
+                write_plots(curve.plots, Path(folder))
+                client.log_artifacts(parent.info.run_id, folder)
+            client.set_tag(parent.info.run_id, CURVE_TAG, _mark(curve))  # one that was not ended is made anew
     return frozenset(runs)
 
 
@@ -90,7 +100,6 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
         values = {**dict.fromkeys(CURVE_METRICS, math.nan), **figures} if is_gap else figures  # NaN ends a line there
         metrics = {curve_metric(name, curve.over): value for name, value in values.items()}
         log_whole(client, run.info.run_id, metrics=metrics_at(metrics, timestamp=at, step=x))
-    client.set_tag(run.info.run_id, CURVE_TAG, _mark(curve))  # last: one that was begun and not ended is made anew
     return run
 
 

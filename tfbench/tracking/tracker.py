@@ -14,6 +14,7 @@ from tfbench.errors import SilentServerError, TrackingError
 from tfbench.machine import children
 from tfbench.records.run import TrackedRun
 from tfbench.records.sweep import SweepPlan
+from tfbench.report.plot import Plot
 from tfbench.store.store import Store
 from tfbench.tracking.address import require_address
 from tfbench.wording import without_secrets
@@ -44,6 +45,7 @@ class Curve:
     points: Mapping[int, Mapping[str, float]]  # `metrics.CURVE_METRICS` by its values, ascending
     run_ids: tuple[str, ...]  # tfbench's own, of the runs that it sums up
     inconclusive: tuple[int, ...] = ()  # points whose ratio is not shown
+    plots: tuple[Plot, ...] = ()  # of all curves, as the sweep's report draws them
 
 
 class Tracker:

@@ -123,7 +123,8 @@ def _assign_groups(config: SgdConfig, variables: Sequence[Any]) -> list[Paramete
         {"learning_rate": None, "weight_decay": config.weight_decay, "schedule": config.schedule} for _ in variables
     ]
     for group in config.groups:
-        fitting = [index for index, variable in enumerate(variables) if _fits(group.variables, variable.path)]
+        pattern = f"*/{group.variables}"  # of a path, or of its end from a slash on
+        fitting = [index for index, one in enumerate(variables) if fnmatch.fnmatchcase(f"/{one.path}", pattern)]
         if not fitting:
             known = ", ".join(dict.fromkeys("/".join(variable.path.split("/")[-2:]) for variable in variables))
             raise RecipeError(
@@ -135,8 +136,3 @@ def _assign_groups(config: SgdConfig, variables: Sequence[Any]) -> list[Paramete
     return [
         ParameterGroup(variables=variable.path, **fields) for variable, fields in zip(variables, values, strict=True)
     ]
-
-
-def _fits(pattern: str, path: str) -> bool:
-    """Says whether a pattern fits a weight's path, or the end of it from a slash on."""
-    return fnmatch.fnmatchcase(f"/{path}", f"*/{pattern}")

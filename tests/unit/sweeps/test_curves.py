@@ -21,7 +21,8 @@ SIZES = Variation(key="model.hidden_units", values=([100], [1000]))
 def curves_of(folder: Path, plan: SweepPlan, speed: Callable[[PlannedRun], float | str]) -> tuple[Curve, ...]:
     store = Store(folder / "mlruns")
     write_sweep(store, plan, speed)
-    return find_curves(plan, compare_sweep(store, *read_sweep(store, plan.sweep_id)))
+    found = find_curves(plan, compare_sweep(store, *read_sweep(store, plan.sweep_id)))
+    return tuple(curve for curve in found if curve.run_ids)
 
 
 def speeds(curve: Curve) -> dict[int, Any]:

@@ -121,6 +121,20 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
     assert (end.num_left, end.was_interrupted) == (8 - len(runs.requests), False)
 
 
+def test_a_sweep_whose_runs_take_longer_than_its_time_budget_gets_a_run_each_time_it_goes_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 20_000, 100))
+    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    end, runs = make_sweep(store, 100.0, time_budget_seconds=10.0)
+    assert (end.num_left, runs.requests) == (8, [])
+    with reopened_log(store, "abc") as log:
+        log.end(PlannedRunResult(number=0, outcome="FINISHED", seconds=60.0))
+    for num_left in (6, 5):
+        end, runs = go_on(store, 100.0)
+        assert (end.num_left, len(runs.requests)) == (num_left, 1)
+
+
 def test_two_processes_cannot_go_on_with_one_sweep(store: Store) -> None:
     with new_log(store, build_plan()), pytest.raises(TrackingError, match="sweep abc: another process is at it"):
         go_on(store, 100.0)

@@ -16,6 +16,7 @@ from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.show_in_mlflow import ShownSweep, find_shown_sweep, show_sweep
 from tfbench.tracking.tracker import Curve, TrackedSweep
 
+PLOTS = ("samples_per_second.png", "speedup.png")  # of the report
 Cli = Callable[..., Any]
 
 
@@ -25,14 +26,14 @@ class Tracker:
     def __init__(self, *run_ids: str) -> None:
         self.run_ids = frozenset(run_ids)
         self.addresses: list[tuple[str, str]] = []
-        self.num_curves = 0
+        self.curves: Sequence[Curve] = ()
 
     def at(self, uri: str, experiment: str, *rest: Any) -> Any:
         self.addresses.append((uri, experiment))
         return self
 
     def show_sweep(self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]) -> TrackedSweep:
-        self.num_curves = len(curves)
+        self.curves = curves
         return TrackedSweep(experiment_id="7", run_ids=self.run_ids)
 
 
@@ -63,7 +64,7 @@ def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> No
     tracker = Tracker(*store.run_ids()[2:6])
     shown = find_shown_sweep(store, *read_sweep(store, "abc"), tracker.at)
     assert tracker.addresses == [("http://bench:5000", "other")]
-    assert tracker.num_curves == 2
+    assert [[plot.name for plot in curve.plots] for curve in tracker.curves] == [list(PLOTS)] * 2
     assert shown == ShownSweep("http://bench:5000", "7", 3)
 
 

@@ -137,17 +137,14 @@ def _other_cores(run: Evidence) -> float | None:
     return max(0.0, usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds
 
 
-def _gpu_memory(run: Evidence) -> float | None:
-    return max(run.result.usage.peak_gpu_memory_bytes, default=None) if run.result.usage else None
+def _largest(record: str, name: str) -> Figure:
+    """Returns what reads the largest item of a field of a record that a run may lack."""
+    return lambda run: max(getattr(getattr(run.result, record), name, ()), default=None)
 
 
 def _collective_bytes(run: Evidence) -> float | None:
     spread = run.result.spread  # of a framework that tells
     return sum(one.num_bytes for one in spread.collectives) if spread and spread.collectives else None
-
-
-def _state_bytes(run: Evidence) -> float | None:
-    return max(run.result.spread.bytes_per_device, default=None) if run.result.spread else None
 
 
 def _share_of_step(name: str) -> Figure:
@@ -214,10 +211,10 @@ _OPTIONAL: dict[str, Figure] = {
     "inference_seconds": lambda run: _median([record.inference_seconds for record in run.result.own_epochs]),
     "other_busy_cores": _other_cores,
     "memory_before_model_bytes": _of("usage", "memory_before_model_bytes"),
-    "peak_gpu_memory_bytes": _gpu_memory,
+    "peak_gpu_memory_bytes": _largest("usage", "peak_gpu_memory_bytes"),
     **{name: _of("model", name) for name in ("flops_per_sample", "training_flops_per_sample")},
     "collective_bytes_per_step": _collective_bytes,
-    "state_bytes_per_device": _state_bytes,
+    "state_bytes_per_device": _largest("spread", "bytes_per_device"),
     "transfer_seconds_per_step": _of("exchange_check", "transfer_seconds"),
     "waiting_seconds_per_step": _of("exchange_check", "waiting_seconds"),
     "transfer_share": _share_of_step("transfer_seconds"),

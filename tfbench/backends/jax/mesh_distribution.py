@@ -113,7 +113,7 @@ def current() -> MeshDistribution | None:
 def set_distribution(distribution: MeshDistribution | None) -> None:
     """Makes a mesh, or none, the one that Keras places on."""
     # Keras would divide what it is given as if it lay on the host, and gives no other way to feed it.
-    distribution_lib.distribute_data_input = _as_it_lies
+    distribution_lib.distribute_data_input = lambda batch, layout, batch_dim_name: batch
     keras_distribution.set_distribution(distribution)
 
 
@@ -127,10 +127,6 @@ def bytes_on(device: Any, arrays: Sequence[Any]) -> int:
     """Returns how many bytes of arrays lie on a device."""
     there = (array for array in arrays if device in array.sharding.device_set)
     return sum(math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize for array in there)
-
-
-def _as_it_lies(batch: Any, layout: Any, batch_dim_name: str) -> Any:
-    return batch
 
 
 def read_spread(model: Any, batch: Any, distribution: MeshDistribution) -> Spread:

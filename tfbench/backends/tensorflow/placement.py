@@ -135,7 +135,7 @@ def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
     if len(names) > 1:
         return "split"  # what TensorFlow does, which has no other way to make a batch of several replicas
     if "CPU" in names[0]:
-        strategy.experimental_distribute_dataset = _as_it_is
+        strategy.experimental_distribute_dataset = lambda dataset, options=None: dataset
         return "direct"
     # The path of the replicas of "split": a buffer of one batch on the device, filled by a thread on the host. Every
     # strategy but the default takes it by itself, and in its scope lets no other strategy's batches be drawn. That of
@@ -144,7 +144,3 @@ def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
         one_device = tf.distribute.OneDeviceStrategy(names[0])
         strategy.experimental_distribute_dataset = one_device.experimental_distribute_dataset
     return "prefetched"
-
-
-def _as_it_is(dataset: Any, options: Any = None) -> Any:
-    return dataset
