@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from browser import free_port
 from fake_workers import read_journal
 from runs import NO_CHECKS, Command, journal_of, of_kind, run, wait_for_the_end_of, wait_until
+from tfbench.records.placement import JOINING
 from tfbench.records.run_folder import WORKERS
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
@@ -100,6 +102,19 @@ def test_workers_of_two_commands_train_as_one_until_one_is_gone(tmp_path: Path) 
     assert ended[0].document["epochs"]
     assert ended[1].document["reason"].startswith("worker 1 of 2 was killed by SIGKILL")
     assert Path(ended[1].document["journal"]).parent.name == WORKERS
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_worker_that_waits_for_the_others_ends_with_its_command(tmp_path: Path, number: signal.Signals) -> None:
+    coordinator = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
+    place = ("--strategy", "multi_worker", "--devices", "cpu:0", "--coordinator", coordinator, "--worker-index", "0")
+    with Command("run", "mnist_mlp", *SMALL, *place, cwd=tmp_path, no_proxy="") as command:
+        worker = command.worker()
+        wait_until(lambda: JOINING in [one.get("name") for one in command.journal()], "the worker that waits")
+        time.sleep(1.0)  # it has begun to
+        command.send(number)
+        command.process.wait(20)
+        wait_for_the_end_of(worker)
 
 
 def test_a_worker_that_was_asked_for_something_else_is_rejected_by_both(tmp_path: Path) -> None:

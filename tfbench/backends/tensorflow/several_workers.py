@@ -7,6 +7,7 @@ they are read, which all must do at the same time: at the end of an epoch, and o
 """
 
 import contextlib
+import ctypes
 import re
 import signal
 from collections.abc import Sequence
@@ -54,9 +55,10 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
 
 
 def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
-    """Meets the other workers, for which it waits without end and deaf to signals: whoever started it must kill it.
+    """Meets the other workers, for which it waits without end: whoever started it must kill it, or end.
 
-    Nothing may have used TensorFlow's devices before.
+    Nothing may have used TensorFlow's devices before. While TensorFlow waits, no other thread runs, and no handler of a
+    signal: the kernel kills this process if its parent ends.
 
     Args:
         rank: Which of the workers this one is.
@@ -79,7 +81,9 @@ def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=getattr(tf.distribute.experimental.CommunicationImplementation, by.upper())
     )
+    prctl = ctypes.CDLL(None).prctl
     try:
+        prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except tf.errors.UnknownError as error:
         raise DeviceError(
@@ -87,6 +91,7 @@ def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
             "Another process may have taken the port."
         ) from error
     finally:
+        prctl(1, int(signal.SIGTERM), 0, 0, 0)  # as it was started
         for number in (signal.SIGTERM, signal.SIGINT):  # TensorFlow has put handlers of its own in their place
             signal.signal(number, signal.getsignal(number))
     _joined[:] = [strategy]
