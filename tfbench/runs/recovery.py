@@ -135,7 +135,7 @@ def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None
     end = deduce_exit(result)
     journal = Journal(path)
     try:
-        # The time of the last sign of life; the run did not go on until now.
+        # The time of the last record; the run did not go on until now.
         journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
     finally:
         with contextlib.suppress(OSError):  # its reserve stays

@@ -102,7 +102,7 @@ def make_sweep(planned: Planned, maker: RunMaker, observer: Observer) -> Swept:
     require_backends(planned.plan)
     with planned.log as log:
         end = run_sweep(log, maker, observer)
-    return look_at(log.plan, end, maker)
+    return compare_and_track(log.plan, end, maker)
 
 
 def make_task(
@@ -128,7 +128,7 @@ def make_task(
     return run_sweep(log, maker, observer, task.runs)
 
 
-def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
+def compare_and_track(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
     """Sets the runs of a sweep side by side, here and in MLflow."""
     comparison, problem = compare_sweep(maker.store, plan, end.results), ""
     try:

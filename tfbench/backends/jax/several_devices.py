@@ -18,7 +18,7 @@ from tfbench.records.placement import Placement, WorkerRank
 from tfbench.wording import shorten
 
 _JOIN_SECONDS = 3600  # longer than the parent waits for all workers to be there
-_HEARTBEAT_SECONDS = 10  # without a sign of life of another worker: JAX ends this one
+_HEARTBEAT_SECONDS = 10  # without a heartbeat of another worker: JAX ends this one
 _LOST = re.compile(r"[Gg]loo|[Pp]eer|heartbeat|[Cc]oordination")  # in what JAX says when it cannot reach others
 
 
