@@ -23,8 +23,8 @@ BUDGET = {
     "tfbench/report": 2523,
     "tfbench/runs": 1659,
     "tfbench/store": 400,
-    "tfbench/sweeps": 1059,
-    "tfbench/tracking": 1150,
+    "tfbench/sweeps": 1060,
+    "tfbench/tracking": 1149,
     "tfbench/worker": 2048,
 }
 _NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

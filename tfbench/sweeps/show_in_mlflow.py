@@ -55,9 +55,10 @@ def find_shown_sweep(
         if tracked.run_ids:
             return ShownSweep(state.tracking_uri, tracked.experiment_id, len(run_ids - tracked.run_ids))
     recover = recover_command(store.root, server_of(state, store))
+    resume = store.command("sweep", "--resume", plan.sweep_id)
     raise TrackingError(
         f"sweep {plan.sweep_id}: none of its runs is in MLflow. `{recover}` brings those that are stored there, "
-        f"`{recover} --all` if MLflow's database was made new; `{store.command('sweep', '--resume', plan.sweep_id)}` makes others."
+        f"`{recover} --all` if MLflow's database was made new; `{resume}` makes others."
     )
 
 

@@ -161,9 +161,8 @@ class MlflowTracker:
             experiment = self._find_experiment() if is_there else None
             if experiment is None:
                 return TrackedSweep(experiment_id="", run_ids=frozenset())
-            experiment_id = str(experiment.experiment_id)
             run_ids = mlflow_sweep.write_sweep(self._connected(), experiment, plan, curves, verdict)
-            return TrackedSweep(experiment_id=experiment_id, run_ids=run_ids)
+            return TrackedSweep(experiment_id=str(experiment.experiment_id), run_ids=run_ids)
 
     def _connected(self) -> "MlflowClient":
         if self._client is None:
