@@ -21,6 +21,7 @@ from sweeps import TWO_SETUPS, build_plan, write_sweep
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
+pytestmark = pytest.mark.timeout(3600)  # a thousand journals on a busy machine
 
 UNREADABLE = "could not be read, and all else was done without"
 NUMBERS = itertools.count(1000)
