@@ -8,15 +8,16 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 import contextlib
 import os
 
-from tfbench import cli
 from tfbench.errors import ExitCode
 
 
 def main() -> None:
     """Runs the command line, and ends the process at once where it was interrupted."""
     try:
+        from tfbench import cli  # here: an interruption of the import is one as well
+
         cli.main()
-    except KeyboardInterrupt:  # a second one, while the first was told
+    except KeyboardInterrupt:  # or a second one, while the first was told
         os._exit(ExitCode.INTERRUPTED)
     except SystemExit as end:
         if end.code != ExitCode.INTERRUPTED:

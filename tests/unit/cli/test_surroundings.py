@@ -56,6 +56,19 @@ cli.cli.main = interrupt
         assert (command.stderr.read(), command.wait()) == (b"Interrupted.\n", 130)
 
 
+def test_an_interruption_while_the_command_line_is_imported_is_no_traceback() -> None:
+    interrupted = """
+import sys
+class Finder:
+    def find_spec(self, name, *rest):
+        if name == "click":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+"""
+    done = python(interrupted + START)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 def test_a_recovery_that_is_stopped_says_how_to_go_on(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
