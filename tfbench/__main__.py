@@ -8,24 +8,24 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 import contextlib
 import os
 
-from tfbench.errors import ExitCode
+_INTERRUPTED = 130  # as of `errors.ExitCode`, of whose import an interruption is one as well
 
 
 def main() -> None:
     """Runs the command line, and ends the process at once where it was interrupted."""
     try:
-        from tfbench import cli  # here: an interruption of the import is one as well
+        from tfbench import cli
 
         cli.main()
     except KeyboardInterrupt:  # or a second one, while the first was told
-        os._exit(ExitCode.INTERRUPTED)
+        os._exit(_INTERRUPTED)
     except SystemExit as end:
-        if end.code != ExitCode.INTERRUPTED:
+        if end.code != _INTERRUPTED:
             raise
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError, KeyboardInterrupt):
                 stream.flush()
-        os._exit(ExitCode.INTERRUPTED)  # Python's own end aborts where a thread waits for what was given up
+        os._exit(_INTERRUPTED)  # Python's own end aborts where a thread waits for what was given up
 
 
 if __name__ == "__main__":

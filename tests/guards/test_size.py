@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 # Whoever makes a room smaller writes that down here: `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "tests": 19867,
+    "tests": 19869,
     "tfbench": 538,
     "tfbench/analysis": 2640,
     "tfbench/backends": 2226,

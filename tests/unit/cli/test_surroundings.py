@@ -61,7 +61,7 @@ def test_an_interruption_while_the_command_line_is_imported_is_no_traceback() ->
 import sys
 class Finder:
     def find_spec(self, name, *rest):
-        if name == "click":
+        if name == "tfbench.errors":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Finder())
 """
