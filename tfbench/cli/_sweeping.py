@@ -112,7 +112,7 @@ def show_plan(plan: "SweepPlan", num_made: int, measuring: "Measuring", *more: s
 
 def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring: "Measuring") -> "Swept":
     """Has the tasks of a sweep that are not whole made on a Ray cluster, and brings their runs into MLflow."""
-    from tfbench.report.run.sections import recover_command
+    from tfbench.report.run.sections import recovery_command
     from tfbench.runs.recovery import recover
     from tfbench.sweeps import ray_engine
     from tfbench.sweeps.sweep import compare_and_track
@@ -126,16 +126,16 @@ def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring:
         runs = recover(store, tracker_maker(store, uri), of=of)
         if failed := [run for run in runs if run.status == "failed"]:
             said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
-            echo_lines([f"Warning: {said} `{recover_command(store.root, uri)}` tries again."], err=True)
+            echo_lines([f"Warning: {said} `{recovery_command(store.root, uri)}` tries again."], err=True)
     return compare_and_track(planned.plan, end, maker)
 
 
 def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     """Returns the commands that show a sweep again, or bring it to where it is shown, each with what it is for."""
-    from tfbench.report.run.sections import recover_command
+    from tfbench.report.run.sections import recovery_command
 
     store, is_tracked = maker.store, maker.tracker is not None
-    in_mlflow = store.command("ui", "--sweep", sweep_id) if is_tracked else recover_command(store.root, maker.server)
+    in_mlflow = store.command("ui", "--sweep", sweep_id) if is_tracked else recovery_command(store.root, maker.server)
     # Before the commands: zsh takes what stands behind a "#" for words of the command where it is typed.
     return [
         f"To look at sweep {sweep_id}:",

@@ -219,7 +219,7 @@ def recover_command(store: "Store", everything: bool, tracking_uri: str | None, 
     tfbench recover --tracking-uri http://mlflow:5000
     tfbench recover --all --store results/mlruns
     """
-    from tfbench.report.run.sections import recover_command
+    from tfbench.report.run.sections import recovery_command
     from tfbench.runs import recovery
     from tfbench.tracking.database import require_whole
 
@@ -229,7 +229,7 @@ def recover_command(store: "Store", everything: bool, tracking_uri: str | None, 
     except KeyboardInterrupt as error:
         raise InterruptedRunError(
             "interrupted. What is in MLflow stays there; "
-            f"`{recover_command(store.root, tracking_uri)}` goes on where it was stopped."
+            f"`{recovery_command(store.root, tracking_uri)}` goes on where it was stopped."
         ) from error
     if output_format == "json":
         echo_json({"runs": runs})
@@ -248,11 +248,11 @@ def _show_recovered(runs: "list[RecoveredRun]") -> None:
 
 def _end_with(store: "Store", runs: "list[RecoveredRun]", named: str | None) -> None:
     """Ends the command with exit code 2 if a run could not be brought into MLflow; `named` is the server given."""
-    from tfbench.report.run.sections import recover_command
+    from tfbench.report.run.sections import recovery_command
 
     failed = sum(run.status == "failed" for run in runs)
     if failed:
         raise TrackingError(
             f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was measured is lost. "
-            f"`{recover_command(store.root, named)}` tries again."
+            f"`{recovery_command(store.root, named)}` tries again."
         )

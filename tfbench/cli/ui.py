@@ -57,7 +57,7 @@ def ui_command(
 
 def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, str, str | None]":
     """Returns the view of a sweep, its experiment, and the server that has them; None: the store's own database."""
-    from tfbench.report.run.sections import recover_command
+    from tfbench.report.run.sections import recovery_command
     from tfbench.store.sweep_log import find_sweep, read_sweep
     from tfbench.sweeps.show_in_mlflow import find_shown_sweep
     from tfbench.tracking.address import is_server
@@ -70,7 +70,7 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:
-        there = recover_command(store.root, elsewhere)
+        there = recovery_command(store.root, elsewhere)
         text = f"{shown.num_missing} runs of it are not there; `{there}` brings those that are tracked nowhere."
         echo_lines([f"Warning: {text}"], err=True)
     if elsewhere and not is_server(shown.tracking_uri):

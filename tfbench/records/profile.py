@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-from tfbench.schema import schema
+from tfbench.schema import PositiveNumber, schema
 
 # Functions that are timed, each with what the one before it does, and more: a phase is the difference of two.
 PHASES: tuple[Literal["forward", "backward", "update"], ...] = ("forward", "backward", "update")
@@ -69,7 +69,7 @@ class TracedCall:
     took their own time; on the host a trace makes them longer.
     """
 
-    seconds: float
+    seconds: PositiveNumber
     parts: dict[str, float]
     active_seconds: float | None = None
     on_device: bool = False
@@ -79,7 +79,7 @@ class TracedCall:
 class ProfileRound:
     """One round: each function called several times in a row; mean seconds of a call."""
 
-    seconds: dict[str, float]
+    seconds: dict[str, PositiveNumber]
     traced: dict[str, TracedCall] = dataclasses.field(default_factory=dict)  # "forward", "backward" and "update"
 
 

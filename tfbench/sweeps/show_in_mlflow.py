@@ -10,7 +10,7 @@ from tfbench.errors import TrackingError
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_modes
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, describe_setting, format_value
 from tfbench.report.comparison.plots import comparison_plots, lay_out
-from tfbench.report.run.sections import recover_command
+from tfbench.report.run.sections import recovery_command
 from tfbench.runs.run_maker import server_of
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_tracking
@@ -54,7 +54,7 @@ def find_shown_sweep(
         tracked = show_sweep(plan, compare_sweep(store, plan, results), tracker)
         if tracked.run_ids:
             return ShownSweep(state.tracking_uri, tracked.experiment_id, len(run_ids - tracked.run_ids))
-    recover = recover_command(store.root, server_of(state, store))
+    recover = recovery_command(store.root, server_of(state, store))
     resume = store.command("sweep", "--resume", plan.sweep_id)
     raise TrackingError(
         f"sweep {plan.sweep_id}: none of its runs is in MLflow. `{recover}` brings those that are stored there, "

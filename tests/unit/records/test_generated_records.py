@@ -18,6 +18,8 @@ from journals import build_sized_result, make_database, write_journal
 from mutations import Mutation, mutate, mutations
 from profile_runs import build_profile_run, write_profile_journal
 from sweeps import TWO_SETUPS, build_plan, write_sweep
+from tfbench.errors import TrackingError
+from tfbench.records.journal import read_run
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -121,6 +123,27 @@ def test_a_generated_journal_in_the_store_harms_no_other_run(
         try_run(store, path.stem, tfbench)
         require_good_runs(store, tfbench)
         try_run(store, path.stem, tfbench)
+
+
+@pytest.mark.parametrize(
+    ("found", "instead", "told"),
+    [
+        ('"backward":', '"other":', "seconds: has no backward"),
+        ('"full":', '"other":', "seconds: has no full"),
+        ('"traced":{', '"traced":{"other":{"seconds":1,"parts":{}},', ""),
+        ('"traced":{"forward"', '"traced":{"other"', "traced: has no forward"),
+        ('"traced":{"forward":{"seconds":', '"traced":{"forward":{"seconds":-', "must be greater than 0"),
+    ],
+)
+def test_a_round_of_a_profile_that_no_phase_can_be_told_by_is_damage(
+    found: str, instead: str, told: str, tmp_path: Path
+) -> None:
+    path = new_journal(tmp_path, is_profile=True)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(found.encode(), instead.encode(), 1))
+    assert path.read_bytes() != data
+    with pytest.raises(TrackingError, match=told) if told else contextlib.nullcontext():
+        read_run(path)
 
 
 @examples(few=8, many=500)

@@ -157,13 +157,9 @@ def _share_of_step(name: str) -> Figure:
     return figure
 
 
-def _peak(run: Evidence) -> float | None:
-    return find_peak(run.result.peak_checks)
-
-
 def _utilization(run: Evidence) -> float | None:
     # More than the peak, twice: the peak is not known, so neither is the share of it.
-    peak, reached = _peak(run), run.flops_per_second
+    peak, reached = find_peak(run.result.peak_checks), run.flops_per_second
     return reached / peak if peak and reached and reached <= peak else None
 
 
@@ -201,7 +197,7 @@ _ACCURACIES: dict[str, Figure] = {
 # There only where they are known: what not every run measures, so that nothing is missing without it.
 _OPTIONAL: dict[str, Figure] = {
     "flops_per_second": lambda run: run.flops_per_second,
-    "peak_flops_per_second": _peak,
+    "peak_flops_per_second": lambda run: find_peak(run.result.peak_checks),
     "model_flops_utilization": _utilization,
     "input_samples_per_second": lambda run: run.input_rate,
     "input_headroom": lambda run: run.headroom,

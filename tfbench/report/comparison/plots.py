@@ -166,7 +166,7 @@ def corner_rows(comparison: Comparison) -> list[Row]:
 def _choose_axis(comparison: Comparison) -> tuple[str, Collection[str], Callable[[Row], Any]]:
     """Returns the label of the x axis, the keys that it stands for, and what tells a row's place on it."""
     values = {key: [row.setting.get(key) for row in comparison.rows] for key in comparison.keys}
-    numeric = [key for key, listed in values.items() if all(map(_is_number, listed)) and len(set(listed)) > 1]
+    numeric = [key for key, listed in values.items() if {*map(type, listed)} <= {int, float} and len(set(listed)) > 1]
     key = BATCH_KEY if BATCH_KEY in numeric else next(iter(numeric), None)
     if key:
         label = _BATCH_LABEL if key == BATCH_KEY else key.rpartition(".")[2].replace("_", " ")
@@ -179,10 +179,6 @@ def _choose_axis(comparison: Comparison) -> tuple[str, Collection[str], Callable
 
 def _setting_of(row: Row, covered: Collection[str]) -> dict[str, Any]:
     return {key: value for key, value in row.setting.items() if key not in covered}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _largest_network(panel: RowPanel) -> tuple[float, str]:

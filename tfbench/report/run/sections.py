@@ -211,12 +211,12 @@ def next_section(
     elif is_full and result.status == "RUNNING":
         lines.append(("MLflow", "not there before its end"))
     else:
-        lines.append(("To MLflow", recover_command(store, server)))
+        lines.append(("To MLflow", recovery_command(store, server)))
     lines += [("Resume", resume_command(result, store)), *(("File", file) for file in files)]
     return Section("", code="\n".join(f"  {label:10}  {text}" for label, text in lines if text))
 
 
-def recover_command(store: Path | str, server: str | None) -> str:
+def recovery_command(store: Path | str, server: str | None) -> str:
     """Returns the command that brings runs into MLflow that are not there.
 
     Args:

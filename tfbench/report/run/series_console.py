@@ -8,7 +8,7 @@ from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan, list_
 from tfbench.report import formats
 from tfbench.report.comparison.sweep import run_label
 from tfbench.report.run.console import RunConsole
-from tfbench.report.run.sections import recover_command, status_line
+from tfbench.report.run.sections import recovery_command, status_line
 from tfbench.wording import count, store_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SeriesConsole(RunConsole):
         speed = run.samples_per_second
         parts = [status_line(run.result) if speed is None else f"{formats.format_speed(speed)} samples/s"]
         if run.tracked is None and self._is_tracked:
-            parts.append(f"not in MLflow; `{recover_command(store_of(run.journal), self._server)}` brings it there")
+            parts.append(f"not in MLflow; `{recovery_command(store_of(run.journal), self._server)}` brings it there")
         asked_for = find_requested_warnings(run.result)
         if warnings := [warning for warning in run.warnings if warning not in asked_for]:
             parts.append(count(len(warnings), "warning"))
