@@ -6,6 +6,7 @@ number, `1.5` is no count) and by range.
 
 import dataclasses
 import json
+import math
 import re
 import typing
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ _ADAPTERS: "dict[Any, pydantic.TypeAdapter[Any]]" = {}
 T = TypeVar("T")
 
 _CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+_LONG = re.compile(rb"\d{40}")
 
 _WANTED = {"bool_type": "must be true or false", "dict_type": "must be a table"}  # in other words than Python's
 
@@ -107,8 +110,10 @@ def read_as(cls: type[T], data: bytes) -> T:
     """Returns the instance of a dataclass that a JSON document stands for; nothing is converted.
 
     Raises:
-        ValueError: It does not.
+        ValueError: It does not, or has 40 digits in a row, as no number has that can be calculated with.
     """
+    if _LONG.search(data):
+        raise ValueError("has 40 digits in a row.")
     return typing.cast(T, _adapter(cls).validate_json(data, strict=True))
 
 
@@ -137,7 +142,9 @@ def read_json(data: bytes) -> Any:
     Raises:
         ValueError: It is none.
     """
-    return pydantic_core.from_json(data)
+    found, is_long = pydantic_core.from_json(data), _LONG.search(data)
+    # A number whose products no float holds becomes one without end, which no field takes.
+    return json.loads(data, parse_int=lambda text: int(text) if len(text) < 40 else math.inf) if is_long else found
 
 
 def _adapter(cls: Any) -> "pydantic.TypeAdapter[Any]":

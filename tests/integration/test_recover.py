@@ -290,7 +290,11 @@ def test_a_run_without_an_end_is_exported_with_a_warning_and_left_by_an_import(
 
 BEGINNING = "it does not begin with a request"
 UNTRUE = [
-    (b'"num_parameters":', b'"num_parameters":1' + b"0" * 400, "is damaged: OverflowError"),
+    (
+        b'"num_parameters":',
+        b'"num_parameters":1' + b"0" * 400,
+        "is damaged: ready.model.num_parameters: must be a finite number",
+    ),
     (b'"time":', b'"time":"x","y":', BEGINNING),
     (b'"epoch_seconds":', b'"epoch_seconds":-', "epoch.epoch.epoch_seconds: must be greater than or equal to 0"),
     (b'"created":17', b'"created":1e300,"x":17', "request.created: must be less than or equal to"),

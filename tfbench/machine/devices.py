@@ -56,8 +56,9 @@ def read_system(root: Path, environment: Mapping[str, str]) -> GpuFacts:
         environment: Environment variables.
     """
     devices = root.glob("sys/bus/pci/devices/*")
+    shown = (one for one in devices if read_text(one / "class").startswith(_DISPLAY_CLASSES))
     return GpuFacts(
-        pci_gpus=tuple(sorted(device.name for device in devices if _is_nvidia_gpu(device))),
+        pci_gpus=tuple(sorted(one.name for one in shown if read_text(one / "vendor") == _NVIDIA)),
         driver=_read_driver_version(root / "proc/driver/nvidia/version"),
         device_nodes=tuple(sorted(f"/dev/{node.name}" for node in root.glob("dev/nvidia[0-9]*"))),
         cuda_visible_devices=environment.get("CUDA_VISIBLE_DEVICES"),
@@ -198,10 +199,6 @@ def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:
     if text is None or (not known and text.startswith(("GPU-", "MIG-"))):
         return False
     return not choose_visible(known or (Gpu(name="GPU"),) * len(facts.device_nodes), text)
-
-
-def _is_nvidia_gpu(device: Path) -> bool:
-    return read_text(device / "vendor") == _NVIDIA and read_text(device / "class").startswith(_DISPLAY_CLASSES)
 
 
 def _read_driver_version(path: Path) -> str | None:

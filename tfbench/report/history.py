@@ -11,7 +11,6 @@ from tfbench.wording import count, cut
 
 Kind = Literal["run", "profile", "repeats", "trial", "sweep", "scaling"]
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
-_RECIPE_CHARACTERS, _SETUPS_CHARACTERS = 20, 40
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,18 +41,14 @@ class HistoryEntry:
     reason: str = ""
 
 
-def _cut_middle(name: str) -> str:
-    """Returns a name without its middle if it is long: recipes of one family differ at their ends."""
-    return name if len(name) <= _RECIPE_CHARACTERS else f"{name[:9]}...{name[-8:]}"
-
-
 _COLUMNS = (
     Column("made", "made", align="left"),
     Column("kind", "kind", align="left", rank=1),
     Column("id", "id", align="left"),
-    Column("recipe", "recipe", _cut_middle, align="left"),
+    # Recipes of one family differ at their ends.
+    Column("recipe", "recipe", lambda name: name if len(name) <= 20 else f"{name[:9]}...{name[-8:]}", align="left"),
     Column("result", "result", align="left"),
-    Column("setups", "setups", lambda setups: cut(", ".join(setups), _SETUPS_CHARACTERS), align="left", rank=2),
+    Column("setups", "setups", lambda setups: cut(", ".join(setups), 40), align="left", rank=2),
 )
 
 

@@ -205,7 +205,7 @@ def _read_run(path: Path) -> RunResult:
         if not records or records[0]["kind"] != "request":
             raise TrackingError("is no tfbench journal: it does not begin with a request")
         result = replay(records)
-        make_brief(result, summarize_run(result), journal_bytes=0)  # a number that is too large raises here
+        make_brief(result, summarize_run(result), journal_bytes=0)
         if result.request.worker_rank and result.request.worker_rank.index:
             raise TrackingError("is another worker's than the first, whose journal is the run's: import that")
     except OSError as error:

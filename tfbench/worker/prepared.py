@@ -225,7 +225,8 @@ def require_alike(request: RunRequest) -> int:
         WorkersError: One was asked for something else, or has other versions.
     """
     own = _list_parts(request)
-    rows = backends.current().gather_figures([_digest(part) for part in (*own.values(), platform.node())])
+    texts = [json.dumps(part, sort_keys=True).encode() for part in (*own.values(), platform.node())]
+    rows = backends.current().gather_figures([float(zlib.crc32(text)) for text in texts])
     for index, row in enumerate(rows):
         differing = [name for name, first, other in zip(own, rows[0], row, strict=False) if first != other]
         if differing:
@@ -247,7 +248,3 @@ def _list_parts(request: RunRequest) -> dict[str, Any]:
         "version of tfbench": __version__,
         **{f"version of {name}": find_version(name) or find_version(f"{name}-cpu") for name in ("keras", backend)},
     }
-
-
-def _digest(part: Any) -> float:
-    return float(zlib.crc32(json.dumps(part, sort_keys=True).encode()))

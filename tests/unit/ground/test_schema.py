@@ -17,6 +17,8 @@ from tfbench.schema import (
     Text,
     build,
     find_problems,
+    read_as,
+    read_json,
     schema,
     to_plain,
 )
@@ -103,3 +105,18 @@ def test_build_raises_every_problem_at_once() -> None:
 def test_plain_values_build_the_same_instance_again() -> None:
     instance = Outer(count=7, widths=(3,), inner=Inner(depth=2), shape=Circle(radius=0.5))
     assert build(Outer, to_plain(instance), "outer") == instance
+
+
+DIGITS = "1" * 40
+
+
+@pytest.mark.parametrize("number", [DIGITS, f"-{DIGITS}", DIGITS * 10])
+def test_a_number_that_none_can_calculate_with_is_no_count(number: str) -> None:
+    document = f'{{"depth": {number}}}'.encode()
+    assert find_problems(Inner, read_json(document), "inner")[1][0].startswith("inner.depth: must be ")
+    with pytest.raises(ValueError, match="40 digits"):
+        read_as(Inner, document)
+
+
+def test_json_may_have_texts_and_fractions_of_many_digits() -> None:
+    assert read_json(f'["{DIGITS}", 0.{DIGITS}, {DIGITS[1:]}]'.encode()) == [DIGITS, 1 / 9, int(DIGITS[1:])]
