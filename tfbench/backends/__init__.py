@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tfbench.backends.backend import Backend
 
-_DEFAULT = "tensorflow"
-
 
 def find_name() -> str:
     """Returns the name of the backend of this process, which has but one: Keras takes it as it is imported."""
-    return os.environ.get("KERAS_BACKEND") or _DEFAULT
+    return os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 
 def current() -> "Backend":

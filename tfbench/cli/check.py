@@ -21,8 +21,6 @@ from tfbench.errors import ExitCode
 if TYPE_CHECKING:
     from tfbench.runs.series import Series
 
-_SECONDS = 5.0
-
 
 @click.command("check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
 @click.argument("recipe")
@@ -68,7 +66,7 @@ def check_command(
 
     if len(baseline) > 1:  # click would take the last without a word
         raise click.UsageError("--baseline: name one file or run.")
-    request = measuring.make_request(recipe, direct, steady_seconds=_SECONDS)
+    request = measuring.make_request(recipe, direct, steady_seconds=5.0)
     if save and not baseline:
         require_absent("--save compares nothing", "allows_unequal", "fail_above")
         baselines.require_place(save)

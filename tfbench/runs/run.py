@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
-from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run.run_document import run_document
 from tfbench.runs.run_status import deduce_exit
-from tfbench.store.briefs import read_briefs
+from tfbench.store.briefs import read_briefs, summarize_stored
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
 from tfbench.tracking.run_files import list_files
@@ -113,7 +112,8 @@ def read_stored(store: Store, token: str) -> Run:
     result, state = read_run(journal, records), store.read_state(run_id)
     if not (result.exit or may_be_running(journal, records)):
         result = dataclasses.replace(result, exit=deduce_exit(result))
-    return Run(result=result, summary=summarize_run(result), tracked=state.run if state else None, journal=journal)
+    summary = summarize_stored(result, journal)
+    return Run(result=result, summary=summary, tracked=state.run if state else None, journal=journal)
 
 
 def read_predecessor(store: Store, token: str) -> Run:

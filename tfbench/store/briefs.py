@@ -64,10 +64,21 @@ def _read_brief(journal_path: Path) -> RunBrief | None:
     result = read_run(journal_path)
     if result.exit is None:
         return None  # it still runs, or `tfbench recover` will say how it ended
+    summary = summarize_stored(result, journal_path)
+    with contextlib.suppress(OSError):  # a store that can only be read is slower to read
+        return write_brief(result, summary, journal_path)
+    return make_brief(result, summary, journal_bytes=0)
+
+
+def summarize_stored(result: RunResult, journal_path: Path) -> Summary:
+    """Makes the figures of a run of a store.
+
+    Raises:
+        TrackingError: They cannot be made, of a journal that was not written by tfbench alone.
+    """
     try:
         summary = summarize_run(result)
-        with contextlib.suppress(OSError):  # a store that can only be read is slower to read
-            return write_brief(result, summary, journal_path)
-        return make_brief(result, summary, journal_bytes=0)
-    except Exception as error:  # of a file that was not written by tfbench alone
+        make_brief(result, summary, journal_bytes=0)
+    except Exception as error:
         raise damaged(journal_path, f"its figures cannot be made: {describe(error)}") from error
+    return summary

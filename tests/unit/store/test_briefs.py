@@ -3,6 +3,8 @@ import json
 import pytest
 
 from journals import build_sized_result, write_journal
+from tfbench.errors import TrackingError
+from tfbench.runs.run import read_stored
 from tfbench.store import briefs
 from tfbench.store.briefs import brief_path, read_briefs
 from tfbench.store.store import Store
@@ -45,6 +47,8 @@ def test_figures_that_cannot_be_made_are_those_of_a_damaged_run(store: Store, mo
     found, unreadable = read_briefs(store, store.run_ids())
     assert found == []
     assert "its figures cannot be made: ZeroDivisionError" in unreadable[path.stem]
+    with pytest.raises(TrackingError, match="its figures cannot be made: ZeroDivisionError"):
+        read_stored(store, path.stem)
 
 
 def test_a_journal_that_is_damaged_or_under_the_id_of_another_run_is_said(store: Store) -> None:

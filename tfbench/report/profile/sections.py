@@ -13,7 +13,6 @@ from tfbench.wording import count, cut
 
 NUM_LAYERS = 4  # on a screen; the longest
 _NAME = 24  # characters of a layer's name, for a table of 80
-_BAR = 30
 Row = dict[str, Any]  # of the table of layers: a label, and seconds by phase
 
 
@@ -74,7 +73,7 @@ def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) 
             "seconds": phase.seconds,
             "half": None if phase.high is None else phase.high - phase.seconds,
             "share": phase.share,
-            "bar": "#" * round(_BAR * max(0.0, phase.seconds) / longest) if longest > 0 else "",
+            "bar": "#" * round(30 * max(0.0, phase.seconds) / longest) if longest > 0 else "",
         }
         for phase in step.phases
     ]
