@@ -60,12 +60,10 @@ def test_a_run_is_tracked_there_as_it_would_be_here(store: Store, capfd: pytest.
     tracked = tracker.project(run_id)
     child = process_of(tracker)
     del tracker
-    assert not child.is_running()
-    assert capfd.readouterr() == ("", "")
+    assert (child.is_running(), capfd.readouterr()) == (False, ("", ""))
     client = MlflowClient(store.tracking_uri)
     there = client.get_run(tracked.run_id).data.to_dictionary()
-    files = {file.path for file in client.list_artifacts(tracked.run_id)}
-    assert {"journal.jsonl", "result.json"} <= files
+    assert {"journal.jsonl", "result.json"} <= {file.path for file in client.list_artifacts(tracked.run_id)}
 
     assert MlflowTracker(store.tracking_uri, "tfbench", store).project(run_id) == tracked
     assert client.get_run(tracked.run_id).data.to_dictionary() == there

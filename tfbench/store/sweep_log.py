@@ -15,7 +15,7 @@ from tfbench.store.liveness import locked
 from tfbench.store.store import Store, TrackingState
 from tfbench.wording import command_line, store_of
 
-_FOLDER = "sweeps"
+FOLDER = "sweeps"  # in a store
 
 
 @schema
@@ -149,14 +149,14 @@ def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
 
 def remove_leftovers(store: Store) -> None:
     """Removes what sweeps that were killed left half written; of one that a process is at, nothing."""
-    for part in filter(store.owns, (store.root / _FOLDER).glob("*.part")):
+    for part in filter(store.owns, (store.root / FOLDER).glob("*.part")):
         with contextlib.suppress(TrackingError), _locked(_path(store, part.name.partition(".")[0])):
             shutil.rmtree(part, ignore_errors=True)
 
 
 def list_sweeps(store: Store) -> list[str]:
     """Returns the ids of a store's sweeps, newest first."""
-    paths = sorted((store.root / _FOLDER).glob("*.json"), key=lambda path: path.lstat().st_mtime, reverse=True)
+    paths = sorted((store.root / FOLDER).glob("*.json"), key=lambda path: path.lstat().st_mtime, reverse=True)
     return [path.stem for path in paths]
 
 
@@ -218,7 +218,7 @@ def _find_runs(store: Store, token: str) -> list[str]:
 
 
 def _path(store: Store, sweep_id: str) -> Path:
-    return store.root / _FOLDER / f"{sweep_id}.json"
+    return store.root / FOLDER / f"{sweep_id}.json"
 
 
 def _locked(path: Path) -> contextlib.AbstractContextManager[None]:

@@ -30,9 +30,16 @@ _PARENT_TAG = "mlflow.parentRunId"
 
 
 def write_sweep(
-    client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]
+    client: "MlflowClient",
+    experiment: "Experiment",
+    plan: SweepPlan,
+    curves: Sequence[Curve],
+    verdict: Sequence[str],
+    folder: Path,
 ) -> frozenset[str]:
     """Writes all that shows a sweep, only what is not there yet; nothing where none of its runs is.
+
+    Plots are in `folder` until they are sent, where `sweep_log.remove_leftovers` finds what a kill leaves of them.
 
     Returns:
         tfbench's own ids of the sweep's runs that are there.
@@ -46,23 +53,22 @@ def write_sweep(
     drawn = {run.info.run_id: run for run in found if CURVE_TAG in run.data.tags}
     by_mark = {run.data.tags[CURVE_TAG]: run for run in drawn.values()}
     parents = []
-    for place, curve in enumerate(curves):
-        at = milliseconds(plan.created) + place  # MLflow lists them by time
+    for at, curve in enumerate(curves, milliseconds(plan.created)):  # MLflow lists them by time
         parent = by_mark.get(_mark(curve)) or _create(client, experiment, plan, curve, at)
         drawn.pop(parent.info.run_id, None)
         _set_tags(client, parent, {"mlflow.note.content": note})
         for run in (runs[run_id] for run_id in curve.run_ids if run_id in runs):
-            has_own_color = run.data.tags.get(COLOR_TAG) not in SETUP_COLORS  # which a user chose
-            color = {} if has_own_color else {COLOR_TAG: _color(curve)}
+            # A user may have chosen another one.
+            color = {COLOR_TAG: _color(curve)} if run.data.tags.get(COLOR_TAG) in SETUP_COLORS else {}
             _set_tags(client, run, {_PARENT_TAG: parent.info.run_id} | color)
         parents.append(parent)
     for outdated in drawn:
         client.delete_run(outdated)
     for curve, parent in zip(curves, parents, strict=True):  # last: the curves are there even if no files can be stored
         if not parent.data.tags[CURVE_TAG]:
-            with tempfile.TemporaryDirectory() as folder:
-                write_plots(curve.plots, Path(folder))
-                client.log_artifacts(parent.info.run_id, folder)
+            with tempfile.TemporaryDirectory(prefix=f"{plan.sweep_id}.", suffix=".part", dir=folder) as part:
+                write_plots(curve.plots, Path(part))
+                client.log_artifacts(parent.info.run_id, part)
             client.set_tag(parent.info.run_id, CURVE_TAG, _mark(curve))  # one that was not ended is made anew
     return frozenset(runs)
 
@@ -72,8 +78,7 @@ def _search(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan) -
 
 
 def _mark(curve: Curve) -> str:
-    plain = json.dumps(to_plain(curve), sort_keys=True)
-    return hashlib.sha256(plain.encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(to_plain(curve), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, curve: Curve, at: int) -> "Run":

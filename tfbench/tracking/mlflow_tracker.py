@@ -22,6 +22,7 @@ from tfbench.records.journal import Replay, read_run, work_folder
 from tfbench.records.json_lines import Follower
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SweepPlan
+from tfbench.store import sweep_log
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking import database, fields, mlflow_sweep
 from tfbench.tracking.address import database_of, is_server, require_address
@@ -157,11 +158,11 @@ class MlflowTracker:
         again = self._store.command("ui", "--sweep", plan.sweep_id)
         num_runs = sum(len(curve.run_ids) for curve in curves)
         with self._asking(f"Nothing measured is lost; `{again}` tries again.", num_runs * _SECONDS_PER_RUN):
-            is_there = not self._database or self._database.exists()
-            experiment = self._find_experiment() if is_there else None
+            experiment = self._find_experiment() if not self._database or self._database.exists() else None
             if experiment is None:
                 return TrackedSweep(experiment_id="", run_ids=frozenset())
-            run_ids = mlflow_sweep.write_sweep(self._connected(), experiment, plan, curves, verdict)
+            folder = self._store.root / sweep_log.FOLDER
+            run_ids = mlflow_sweep.write_sweep(self._connected(), experiment, plan, curves, verdict, folder)
             return TrackedSweep(experiment_id=str(experiment.experiment_id), run_ids=run_ids)
 
     def _connected(self) -> "MlflowClient":

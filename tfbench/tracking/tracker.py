@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, cast
 
 from tfbench.errors import SilentServerError, TrackingError
 from tfbench.machine import children
@@ -22,7 +22,6 @@ from tfbench.wording import without_secrets
 REST_SECONDS = 300.0  # after a server was silent, until it is asked again
 STOP_SECONDS = 20.0  # for the process to leave: on a busy machine it takes seconds
 _POLL_SECONDS = 0.2
-_STDERR = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,8 +76,7 @@ class Tracker:
 
     def project(self, run_id: str) -> TrackedRun:
         """Brings MLflow up to a run that is over, whose journal tells all; a second call changes nothing."""
-        tracked: TrackedRun = self._ask("project", run_id)
-        return tracked
+        return cast(TrackedRun, self._ask("project", run_id))
 
     def show_sweep(self, plan: SweepPlan, curves: Sequence[Curve], verdict: Sequence[str]) -> TrackedSweep:
         """Writes what shows a sweep by itself, and what its runs say together; a second call changes nothing."""
@@ -86,8 +84,7 @@ class Tracker:
             self._take_in(0.0)
         if self._child and self._child.pending:  # by a run that was stopped, which did not wait for the answer
             raise TrackingError("MLflow has not answered yet.")
-        shown: TrackedSweep = self._ask("show_sweep", plan, curves, verdict)
-        return shown
+        return cast(TrackedSweep, self._ask("show_sweep", plan, curves, verdict))
 
     def begin(self, method: str, *arguments: Any) -> "Future[Any]":
         """Asks for one of the above, or to "follow" the journal of a run under way, and waits for no answer."""
@@ -165,9 +162,7 @@ class _Child:
         self.connection, its_own = multiprocessing.Pipe()
         with its_own:
             number = its_own.fileno()
-            self.process = children.start(
-                "tfbench.tracking.mlflow_tracker", [str(number)], output=_STDERR, pass_fds=[number]
-            )
+            self.process = children.start("tfbench.tracking.mlflow_tracker", [str(number)], output=2, pass_fds=[number])
         self.connection.send(place)
 
     def end(self) -> int:
