@@ -156,9 +156,9 @@ def test_a_curve_whose_answer_is_lost_is_there_once(server: MlflowServer, proxy:
     store = Store(tmp_path / "swept")
     write_journal(store, result)
     track(proxy, store, "swept", result)
-    tracker = MlflowTracker(proxy.uri, "swept", store)
+    (store.root / "sweeps").mkdir()
     proxy.lost["runs/create"] = 1
-    tracker.show_sweep(plan, (CURVE,), ())
+    MlflowTracker(proxy.uri, "swept", store).show_sweep(plan, (CURVE,), ())
     found = [(run.info.run_name, run.info.status) for run in runs_of(server, "swept")]
     assert sorted(found) == sorted([(CURVE.name, "FINISHED"), (fields.run_name(result), "FINISHED")])
 
