@@ -24,7 +24,7 @@ _LOWER, _HIGHER, _NEITHER = Better.LOWER, Better.HIGHER, Better.NEITHER
 
 # Where a measuring process's time goes; each moment is in one of these, or not accounted for.
 BREAKDOWN_ENTRIES = {
-    "startup": "start of the process, imports, devices",
+    "startup": "start of the process, imports unless it is forked, devices",
     "data": "loading or making the data, building its pipelines",
     "model": "building the model, restoring a checkpoint, reading what the machine is",
     "waiting": "waiting for MLflow to be ready, so that it does not disturb the measurement",

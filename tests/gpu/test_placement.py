@@ -28,6 +28,12 @@ FULL_NAME = f"/job:localhost/replica:0/task:0/device:{DEVICE.upper()}" if NAME =
 GIBIBYTE = 2**30
 
 
+@pytest.mark.skipif(NAME == "torch", reason="PyTorch looks for GPUs when Keras imports it: tfbench forks none of it")
+def test_no_gpu_is_in_use_before_a_run_is_forked() -> None:
+    found = probe("prepare_to_fork")
+    assert (found["said"], found["is_started"], found["gpu_files"]) == ("ready", False, [])
+
+
 @of_a_gpu_alone
 def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) -> None:
     text, facts = run("devices", cwd=tmp_path), run_json("devices", cwd=tmp_path)

@@ -93,6 +93,7 @@ def test_no_file_is_long() -> None:
 STARTERS = {
     "children.py": "every process of Python",
     "environment.py": "git, asked so that it runs nothing that the tree names",
+    "forks.py": "itself",
     "ranks.py": "Slurm, asked which nodes its list names",
 }
 STARTS = re.compile(

@@ -23,6 +23,7 @@ import pytest
 from builders import build_request
 from journals import build_sized_result, make_database, write_journal
 from runs import DEADLINE_SECONDS, Command, printed_epochs, run, wait_until
+from tfbench.machine.children import FORKS_MODULE
 from tfbench.store.store import Store
 
 MARK = "TEST_OF_FAULTS"  # in the environment of a command and of all that it starts
@@ -118,7 +119,7 @@ class Victim(Command):
         """Returns its measuring process, for which it waits; None: it came to an end without one."""
 
         def find() -> psutil.Process | None:
-            for child in psutil.Process(self.process.pid).children():
+            for child in psutil.Process(self.process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     if "tfbench.worker" in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE:
                         return child
@@ -220,12 +221,20 @@ def kill_recover(victim: Victim, chance: random.Random) -> None:
     recovery.wait()
 
 
+def kill_prepared(victim: Victim, chance: random.Random) -> None:
+    """Kills what the runs of a sweep are forked from; it costs none of them."""
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(victim.process.pid).children():
+            if FORKS_MODULE in child.cmdline():
+                child.kill()
+
+
 Inject = Callable[[Victim, random.Random], None]
 FAULTS: tuple[Inject, ...] = (
     *(kill_parent, kill_worker, kill_both, terminate, interrupt, interrupt_twice, kill_recover),
-    *(fill_disk, tear_tail, lock_database, delete_database),
+    *(fill_disk, tear_tail, lock_database, delete_database, kill_prepared),
 )
-ENDS_COMMAND = frozenset(FAULTS) - {lock_database, delete_database}
+ENDS_COMMAND = frozenset(FAULTS) - {lock_database, delete_database, kill_prepared}
 KILLS_PARENT = frozenset({kill_parent, kill_both, tear_tail, kill_recover})
 
 

@@ -6,9 +6,11 @@ KERAS_BACKEND, and devices are named as tfbench does: any probe can be tried wit
 
 import ctypes
 import json
+import socket
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from tfbench.backends.device_choice import require_possible
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import MeasurementConfig, Recipe
 from tfbench.records.run import StepSpan
+from tfbench.worker import forks
 from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.process_settings import import_keras, set_process_wide
 from tfbench.worker.span_clock import SpanClock
@@ -33,7 +36,7 @@ def _load(device: str, name: str = "mnist_hidden100_mlp", **values: Any) -> Reci
 def _start(recipe: Recipe) -> Any:
     """Makes the device ready as a run does, and returns it."""
     require_possible(recipe.distribution, recipe.training)
-    import_keras(recipe)
+    import_keras(recipe.training.backend)
     set_process_wide(recipe)
     return backends.current().resolve(recipe.distribution, recipe.training)
 
@@ -158,6 +161,30 @@ class _Step:
     def wait(self) -> None:
         backends.current().synchronize()
         self._given.clear()
+
+
+def prepare_to_fork() -> dict[str, Any]:
+    """Returns what a prepared process has before its first fork: its link is closed already, so that it ends then."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.shutdown(socket.SHUT_WR)
+    name = backends.find_name()
+    sys.argv[1:] = [str(theirs.detach()), name]
+    forks.main()
+    files = [str(file.readlink()) for file in Path("/proc/self/fd").iterdir() if file.exists()]
+    modules: Any = sys.modules
+    if name == "tensorflow":
+        context = modules["tensorflow.python.eager.context"].context_safe()
+        is_started = context is not None and context._initialized
+    elif name == "jax":
+        is_started = modules["jax._src.xla_bridge"].backends_are_initialized()
+    else:
+        is_started = modules["torch"].cuda.is_initialized()
+    return {
+        "said": ours.recv(100).decode(),
+        "is_started": is_started,
+        "gpu_files": [file for file in files if file.startswith("/dev/nvidia")],
+        "modules": sorted(sys.modules),
+    }
 
 
 def _build_step(size: int) -> _Step:

@@ -19,19 +19,19 @@ from urllib.parse import unquote
 import psutil
 
 import contract
+import sharing
 from contract import DEADLINE_SECONDS, Finished, wait_until
 from journals import make_database
 from tfbench.store.store import Store
 
 NO_CHECKS = ("--set", "measurement.checks=false")  # of the input pipeline and the peak: seconds beside short trainings
-_LEAN_IMPORT = """
-from tfbench.machine.lean_import import NOT_NEEDED, import_without
-import_without("tensorflow", NOT_NEEDED)
-"""
 
 
 class Command:
-    """A `tfbench` command under way; with `is_first` in a store that it has to make."""
+    """A `tfbench` command under way; with `is_first` in a store that it has to make.
+
+    Without variables of its own, its runs are forked from the prepared process of the tests.
+    """
 
     def __init__(
         self,
@@ -48,9 +48,14 @@ class Command:
             _have_database(arguments, cwd)
         self._output = cwd / f"{time.monotonic_ns()}.out"
         self._errors = self._output.with_suffix(".err")
+        program, passed = ["-m", "tfbench"], list[int]()
+        if not environment:
+            passed = [sharing.prepare().fileno()]
+            program = [sharing.__file__, *map(str, passed)]
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [*_hearing(ignored), sys.executable, "-P", "-m", "tfbench", *arguments],
+                [*_hearing(ignored), sys.executable, "-P", *program, *arguments],
+                pass_fds=passed,
                 cwd=cwd,
                 env=clean_environment() | environment,
                 stdin=subprocess.DEVNULL,
@@ -156,7 +161,7 @@ def facts_of(program: str | Path, *arguments: str, **environment: str) -> Any:
         arguments: Of the program.
         environment: What it has beside this process's.
     """
-    words = [str(program)] if isinstance(program, Path) else ["-P", "-c", _LEAN_IMPORT + program]
+    words = [str(program)] if isinstance(program, Path) else ["-P", "-c", program]
     done = subprocess.run(
         [sys.executable, *words, *arguments],
         env=clean_environment() | environment,

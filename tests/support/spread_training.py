@@ -110,7 +110,7 @@ def main() -> None:
     """Prints what each spread and optimizer comes to, beside one device."""
     first = load("data", "adam")
     require_possible(first.distribution, first.training)
-    import_keras(first)
+    import_keras(first.training.backend)
     set_process_wide(first)
     backends.current().resolve(first.distribution, first.training)  # four devices, for all that follow
     splits = data.load_data(first.dataset, None, seed=0)

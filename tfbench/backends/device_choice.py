@@ -1,6 +1,6 @@
 """Devices: which a framework is let see, which a run takes, and placing a model on one where nothing spreads it.
 
-A framework reads what it may see as it is imported, and never again.
+A framework reads what it may see once: when it is imported, or when it first looks for devices.
 """
 
 import contextlib

@@ -8,11 +8,9 @@ what nobody asked for.
 import json
 
 from tfbench import backends
-from tfbench.machine.lean_import import NEEDED_BY, NOT_NEEDED, import_without
 from tfbench.schema import to_plain
 
 if __name__ == "__main__":
     import sys
 
-    import_without("keras", set(NOT_NEEDED) - NEEDED_BY.get(backends.find_name(), set()))
     sys.stdout.write(json.dumps(to_plain(backends.current().report_devices())) + "\n")

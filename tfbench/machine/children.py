@@ -3,7 +3,9 @@
 Python puts the current folder in front of what it imports for `-m`; a json.py that lies there would be executed.
 """
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping
@@ -17,6 +19,8 @@ ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
 if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[2:])
 """
+_PR_SET_PDEATHSIG = 1
+FORKS_MODULE = "tfbench.worker.forks"  # of a prepared process
 _FIXED = {"PYTHONSAFEPATH": "1"}  # read by what a child starts in turn, too, which its command line would not reach
 
 
@@ -52,7 +56,7 @@ def start(
         stdout=output,
         stderr=output,
         cwd=folder,
-        env=_environment(settings or {}, os.environ if environment is None else environment),
+        env=environment_with(settings or {}, os.environ if environment is None else environment),
         start_new_session=True,
         pass_fds=pass_fds,
     )
@@ -79,11 +83,17 @@ def ask(
         text=True,
         errors="replace",
         timeout=timeout,
-        env=_environment(settings),
+        env=environment_with(settings),
         check=False,
     )
 
 
-def _environment(settings: Mapping[str, str | None], inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
+def environment_with(settings: Mapping[str, str | None], inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Returns the variables of a process that has others' with some of its own; None takes one away."""
     wanted = {**inherited, **settings, **_FIXED}
     return {name: value for name, value in wanted.items() if value is not None}
+
+
+def die_with_parent() -> None:
+    """Lets the kernel send SIGTERM to this process when its parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)

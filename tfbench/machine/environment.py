@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import psutil
 
 from tfbench import __version__
 from tfbench.machine import gpus
+from tfbench.machine.children import FORKS_MODULE
 from tfbench.machine.kernel import control_group_folders, read_text
 from tfbench.records.machine import Environment
 
@@ -71,6 +73,7 @@ def describe_environment(**framework: Any) -> Environment:
         cpu_governor=read_governor(),
         memory_limit_bytes=read_memory_limit(),
         niceness=os.getpriority(os.PRIO_PROCESS, 0),
+        start="forked" if FORKS_MODULE in sys.orig_argv else "own",
         thread_variables=list_variables(THREAD_VARIABLES),
         **framework,
     )

@@ -1,5 +1,7 @@
 """What is recorded of the machine that measures: what it is, what it was used for, and what it was found to do."""
 
+from typing import Literal
+
 from tfbench.schema import schema
 
 
@@ -50,6 +52,7 @@ class Environment:
     thread_variables: str = ""  # OMP_NUM_THREADS and the like, "" when not set
     # Of the measuring process, as it began to train.
     niceness: int | None = None
+    start: Literal["own", "forked"] = "own"  # "forked": from one that had imported the framework
     memory_limit_bytes: int | None = None  # that the control groups allow; None: no limit
 
 

@@ -4,20 +4,23 @@ import contextlib
 import dataclasses
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tfbench.errors import DeviceError, RecipeError
+from tfbench.errors import DeviceError, MeasurementError, RecipeError
 from tfbench.machine.gpus import choose_visible, read_gpus
+from tfbench.recipe.backend_support import BACKEND_TITLES
 from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig
 from tfbench.records.journal import Journal, request_fields
 from tfbench.records.machine import Gpu
+from tfbench.records.observer import Observer
 from tfbench.records.placement import WorkerRank
 from tfbench.records.run import RunRequest
 from tfbench.records.run_folder import worker_journal_path
+from tfbench.runs.forked import Forker
 from tfbench.runs.group import Group
-from tfbench.runs.process import Worker
+from tfbench.runs.process import Worker, worker_variables
 from tfbench.runs.ranks import find_rank
 from tfbench.wording import count
 
@@ -49,20 +52,57 @@ def prepare(request: RunRequest) -> tuple[RunRequest, Settings]:
     return dataclasses.replace(request, worker_rank=local), settings
 
 
-def start(request: RunRequest, settings: Settings, journal_path: Path) -> Worker | Group:
+def fork_or_start(
+    request: RunRequest,
+    settings: Settings,
+    journal_path: Path,
+    observer: Observer,
+    forker: Forker | None,
+    is_over: Callable[[], bool],
+) -> Worker | Group:
+    """Has what measures forked where it can be, or starts it; warns once of each reason why it cannot.
+
+    Args:
+        request: As of `start`.
+        settings: As of `start`.
+        journal_path: As of `start`.
+        observer: Told of it.
+        forker: Has prepared processes; None: none.
+        is_over: Whether nobody waits for the run any more.
+
+    Raises:
+        OSError: A process cannot be started.
+    """
+    backend = request.recipe.training.backend
+    observer.stage(f"starting {BACKEND_TITLES[backend]}")
+    try:
+        link = forker.prepare(request, worker_variables(backend), is_over) if forker else None
+        return start(request, settings, journal_path, link)
+    except MeasurementError as error:
+        if forker and str(error) not in forker.told:
+            forker.told.add(str(error))
+            observer.warning(f"not forked: {error}. Each run that cannot be forked is started.")
+    return start(request, settings, journal_path)
+
+
+def start(
+    request: RunRequest, settings: Settings, journal_path: Path, link: socket.socket | None = None
+) -> Worker | Group:
     """Starts what measures.
 
     Args:
         request: As of `prepare`, and so `settings`.
         settings: Of each process.
         journal_path: Of the run, or of the one worker that is here; its first record is there.
+        link: To a prepared process that forks what measures, if that is one process; None: it is started.
 
     Raises:
+        MeasurementError: It cannot be forked.
         OSError: A process cannot be started.
     """
     rank = request.worker_rank
     if rank is None:
-        return Worker(request, journal_path)
+        return Worker(request, journal_path, link=link)
     requests, workers = [], []
     with contextlib.ExitStack() as undone:
         for number, own in enumerate(settings):

@@ -6,6 +6,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -22,6 +23,7 @@ from tfbench.records import json_lines as record_lines
 from tfbench.records.journal import request_fields, work_folder
 from tfbench.records.json_lines import Follower, Record
 from tfbench.records.run import RunExit, RunRequest
+from tfbench.runs.forked import Forked
 from tfbench.schema import to_plain
 
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
@@ -54,6 +56,7 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         *,
         run_path: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        link: socket.socket | None = None,
     ) -> None:
         """Starts it.
 
@@ -62,6 +65,7 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
             journal_path: What it writes to.
             run_path: The journal of the run, beside which it gets a folder for a while; None: it is the same.
             settings: Environment variables of this process alone.
+            link: To a prepared process that forks it; None: it is started.
         """
         self.seconds: float | None = None  # from before its start to when `returncode` first told of its end
         self._follower = Follower(journal_path)
@@ -69,7 +73,7 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         with contextlib.ExitStack() as undone:
             folder = Path(undone.enter_context(work_folder(run_path or journal_path)))
             self._stderr = undone.enter_context(tempfile.TemporaryFile(dir=folder))  # has no name to be deleted by
-            self._process = self._start(request, journal_path, folder, settings or {})
+            self._process = self._start(request, journal_path, folder, settings or {}, link)
             self._pidfd = _open_pidfd(self._process.pid)
             self._kept = undone.pop_all()
 
@@ -153,8 +157,8 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         return "\n".join(lines[-_STDERR_LINES:])
 
     def _start(
-        self, request: RunRequest, journal_path: Path, folder: Path, own: Mapping[str, str]
-    ) -> subprocess.Popen[bytes]:
+        self, request: RunRequest, journal_path: Path, folder: Path, own: Mapping[str, str], link: socket.socket | None
+    ) -> subprocess.Popen[bytes] | Forked:
         """Starts the process; what it needs for as long as it runs is in `folder`."""
         request_path = folder / "request.json"
         fields = {"journal": str(journal_path.absolute()), **request_fields(request)}
@@ -163,6 +167,8 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
         request_path.write_text(json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8")
         # AutoGraph leaves files there.
         settings = worker_variables(request.recipe.training.backend) | {"TMPDIR": str(folder), **own}
+        if link:
+            return Forked(link, request_path, self._stderr, children.environment_with(settings))
         return children.start(
             "tfbench.worker", [str(request_path)], stdin=subprocess.PIPE, output=self._stderr, settings=settings
         )

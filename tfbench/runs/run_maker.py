@@ -6,6 +6,7 @@ import os
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
+from tfbench.runs.forked import Forker
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits
 from tfbench.store.store import Store, TrackingState
 from tfbench.tracking.address import find_named, require_address
@@ -21,6 +22,7 @@ class RunMaker:
     store: Store
     state: TrackingState  # where they are tracked, or will be once `tfbench recover` is run
     tracker: Tracker | None  # of that place; None: they are kept in the store alone
+    forker: Forker = dataclasses.field(default_factory=Forker)
 
     @property
     def server(self) -> str | None:
@@ -34,7 +36,7 @@ class RunMaker:
             TfbenchError: The run was rejected, or stopped before it was ready: nothing is in the store.
         """
         try:
-            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits)
+            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits, self.forker)
         finally:
             observer.close()
 

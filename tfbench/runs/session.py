@@ -17,8 +17,9 @@ from tfbench.records.json_lines import Record
 from tfbench.records.observer import Observer
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.records.run_folder import worker_journal_path
+from tfbench.runs.forked import Forker
 from tfbench.runs.group import Group
-from tfbench.runs.launch import prepare, start
+from tfbench.runs.launch import fork_or_start, prepare
 from tfbench.runs.process import STOP_SECONDS, Worker
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.run import NO_LIMITS, Run, RunLimits
@@ -44,6 +45,7 @@ def execute_run(
     tracker: Tracker | None,
     observer: Observer,
     limits: RunLimits = NO_LIMITS,
+    forker: Forker | None = None,
 ) -> Run:
     """Measures a run in a process of its own, or several, and follows it to the store.
 
@@ -58,15 +60,21 @@ def execute_run(
             None: the run is in the store alone, until then.
         observer: Told what happens.
         limits: A run that goes beyond them is stopped, and stored as KILLED with the reason.
+        forker: Says from where what measures is forked, if it is; None: it is started.
 
     Raises:
         TfbenchError: The run was rejected, or stopped before it was ready: nothing was measured and nothing is left in
             the store.
     """
     request, settings = prepare(request)
+    latest = time.monotonic() + (limits.timeout_seconds or math.inf)
     with StopSignals() as stop, _opened_journal(request, state, store) as journal:
+
+        def is_over() -> bool:
+            return stop.received is not None or time.monotonic() > latest
+
         try:
-            started = start(request, settings, journal.path)
+            started = fork_or_start(request, settings, journal.path, observer, forker, is_over)
         except OSError as error:
             store.discard(request.run_id)
             where = f": {error.filename}" if error.filename else ""

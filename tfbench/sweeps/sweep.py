@@ -225,6 +225,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
         runs = make_runs(next_run, execute, tell=tell, ends_all=ends_all)
     finally:
         observer.close()
+        maker.forker.close()
     return SweepEnd(
         num_planned=len(planned_runs),
         num_left=len(find_left()),

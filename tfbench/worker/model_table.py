@@ -129,7 +129,7 @@ def report_on(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     try:
         recipe = from_tables(request["tables"], name=request["name"], source=request["name"])
-        import_keras(recipe)
+        import_keras(recipe.training.backend)
         data = registry.load("datasets", recipe.dataset.name)
         spec = data.describe(data.Config(**recipe.dataset.options))
         table = build_table(recipe.model, recipe.training, spec, allows_code=request.get("allows_code", False))

@@ -123,7 +123,7 @@ def prepare(
     require_possible(recipe.distribution, training)
 
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
-    import_keras(recipe)
+    import_keras(recipe.training.backend)
     set_process_wide(recipe)
     backend = backends.current()
     if request.worker_rank:

@@ -1,36 +1,32 @@
 """What holds for the whole measuring process: Keras as it is imported, and what the framework and Keras are set to."""
 
+import contextlib
+import sys
+from collections.abc import Iterator
+
 from tfbench import backends
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine.devices import describe_lack
-from tfbench.machine.lean_import import NEEDED_BY, NOT_NEEDED, import_without, left_out
 from tfbench.recipe import registry
+from tfbench.recipe.backend_support import BackendName
 from tfbench.recipe.sections import Recipe, TrainingConfig
 
 
-def import_keras(recipe: Recipe) -> None:
-    """Imports Keras, wholly where a model or a data set is code of the user's own, which may use any part of it.
+def import_keras(backend: BackendName) -> None:
+    """Imports Keras with a backend.
 
     Raises:
-        DeviceError: The backend of the recipe is not installed.
+        DeviceError: The backend is not installed.
         MeasurementError: Keras uses another one.
     """
-    backend = recipe.training.backend
     try:
-        import_without("keras", () if _has_code(recipe) else set(NOT_NEEDED) - NEEDED_BY.get(backend, set()))
+        import keras
     except ModuleNotFoundError as error:
         if error.name != backend:
             raise
         raise DeviceError(describe_lack(backend)) from error
-    import keras
-
     if keras.backend.backend() != backend:
         raise MeasurementError(f"Keras trains with {keras.backend.backend()}, asked for was {backend}.")
-
-
-def _has_code(recipe: Recipe) -> bool:
-    """Whether a part of the recipe is code of the user's own."""
-    return any(registry.is_code(section.name) for section in (recipe.model, recipe.dataset))
 
 
 def set_process_wide(recipe: Recipe) -> None:
@@ -43,10 +39,23 @@ def set_process_wide(recipe: Recipe) -> None:
 
     training = recipe.training
     backends.current().set_process_wide(training)
-    finds_tensorflow = _has_code(recipe) or recipe.model.name == "keras_file"
-    with left_out(() if finds_tensorflow else {"tensorflow"} - {training.backend}):
+    has_code = any(registry.is_code(section.name) for section in (recipe.model, recipe.dataset))
+    with contextlib.nullcontext() if has_code or recipe.model.name == "keras_file" else _without_tensorflow():
         keras.utils.set_random_seed(training.seed)
     configure_keras(training)
+
+
+@contextlib.contextmanager
+def _without_tensorflow() -> Iterator[None]:
+    """Has TensorFlow look as if it were not installed, unless it was imported before."""
+    is_there = "tensorflow" in sys.modules
+    if not is_there:
+        sys.modules["tensorflow"] = None  # type: ignore[assignment]  # cannot be found, to the import system
+    try:
+        yield
+    finally:
+        if not is_there:
+            del sys.modules["tensorflow"]
 
 
 def configure_keras(training: TrainingConfig) -> None:

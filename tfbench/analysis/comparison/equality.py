@@ -31,7 +31,7 @@ _RECORDED = {
     ),
     "environment": (
         *("tensorflow_onednn", "thread_variables", *VERSIONS, "hostname", "cpu_model", "usable_cores"),
-        *("cpu_quota_cores", "niceness", "memory_limit_bytes"),
+        *("cpu_quota_cores", "niceness", "memory_limit_bytes", "start"),
     ),
 }
 MUST_BE_EQUAL = frozenset(

@@ -43,7 +43,9 @@ class Jax(Backend):
         return {"jax": jax.__version__, "jax_cuda": cuda}
 
     def set_process_wide(self, training: TrainingConfig) -> None:
-        """Sets what JAX only takes before its first operation."""
+        """Sets what JAX only takes before its first operation; which platforms, it has read when it was imported."""
+        if platforms := os.environ.get("JAX_PLATFORMS"):
+            jax.config.update("jax_platforms", platforms)
         if training.deterministic and os.environ.get("JAX_PLATFORMS") != "cpu":  # which has no other operations
             os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC}".strip()
         # Its own default lets a GPU compute float32 with ten bits of mantissa.

@@ -1,0 +1,83 @@
+"""Whether forked measuring processes measure what started ones do, and whether they scatter alike.
+
+    python benchmarks/starts.py mnist_mlp --backend tensorflow
+
+Takes turns between three ways to start a run: each started, each forked from a prepared process of its own, as the
+first run of every round is, and all forked from one. Prints the speed of each way, the ratios, and how runs scatter.
+"""
+
+import itertools
+import math
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+from scipy import stats
+
+from tfbench.records.observer import Observer
+from tfbench.records.run import RunRequest
+from tfbench.records.sweep import GROUP_TAG, ROUND_TAG
+from tfbench.runs.forked import START_VARIABLE
+from tfbench.runs.requests import lay_values, load_request, series_request
+from tfbench.runs.run_maker import RunMaker, open_maker
+from tfbench.store.store import Store
+
+WAYS = ("started", "forked, one prepared process each", "forked, all from one")
+CONFIDENCE = 0.95
+
+
+def make_runs(maker: RunMaker, request: RunRequest, way: int, number: int) -> tuple[float, float]:
+    """Returns the samples/s of one run, and how many seconds it took in all."""
+    os.environ[START_VARIABLE] = "own" if way == 0 else "prepared"
+    tags = {GROUP_TAG: "starts", ROUND_TAG: str(number if way == 1 else 0)}
+    start = time.monotonic()
+    run = maker.make(series_request(request, suffix=f"{way}-{number}", tags=tags), Observer())
+    if not run.samples_per_second or not run.result.environment:
+        raise click.ClickException(run.reason or "a run has no speed")
+    assert run.result.environment.start == ("own" if way == 0 else "forked")
+    return run.samples_per_second, time.monotonic() - start
+
+
+@click.command()
+@click.argument("recipe", default="mnist_mlp")
+@click.option("--backend", default="tensorflow", show_default=True)
+@click.option("--runs", "num_runs", type=int, default=18, show_default=True, help="Of each way.")
+@click.option("--seconds", type=float, default=2.0, show_default=True, help="Steady time of a run.")
+def main(recipe: str, backend: str, num_runs: int, seconds: float) -> None:
+    """Prints how RECIPE runs when its processes are started, and when they are forked, as Markdown."""
+    unchecked = {"measurement.checks": False}
+    values = lay_values(unchecked, backend=backend, devices="cpu:0", data="synthetic")
+    request = load_request(recipe, values=values, steady_seconds=seconds)
+    logs, took = np.zeros((3, num_runs)), np.zeros((3, num_runs))
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder))
+        makers = [open_maker(store, False, None, None) for _ in WAYS]
+        orders = itertools.cycle(itertools.permutations(range(3)))  # after six rounds, each way was first twice
+        for number, order in zip(range(num_runs), orders, strict=False):
+            for way in order:
+                speed, took[way, number] = make_runs(makers[way], request, way, number)
+                logs[way, number] = math.log(speed)
+            click.echo(f"{number + 1} of {num_runs}", err=True)
+    click.echo("| runs | samples/s | ratio to started | 95 % CI | scatter of a run | 95 % CI | a run takes |")
+    click.echo("| --- | --: | --: | --- | --: | --- | --: |")
+    for way, name in enumerate(WAYS):
+        ratios = logs[way] - logs[0]
+        half = stats.t.ppf((1 + CONFIDENCE) / 2, num_runs - 1) * ratios.std(ddof=1) / math.sqrt(num_runs)
+        low, high = (math.exp(ratios.mean() + sign * half) for sign in (-1, 1))
+        ratio = f"{math.exp(ratios.mean()):.3f} | {low:.3f} to {high:.3f}" if way else "1 |"
+        scatter, freedom = logs[way].std(ddof=1), num_runs - 1
+        least, most = (
+            scatter * math.sqrt(freedom / stats.chi2.ppf(share, freedom))
+            for share in ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2)
+        )
+        click.echo(
+            f"| {name} | {math.exp(logs[way].mean()):,.0f} | {ratio} | {scatter:.1%} | {least:.1%} to {most:.1%} "
+            f"| {np.median(took[way]):.1f} s |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Measuring processes that are forked from a prepared one: which are, what they have, and whose end ends whose."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import fake_forks
+from builders import build_recipe, build_request
+from runs import wait_for_the_end_of, wait_until
+from tfbench.errors import MeasurementError, RecipeError
+from tfbench.machine import children
+from tfbench.records.machine import Gpu
+from tfbench.records.run import TRIAL_TAG
+from tfbench.records.sweep import GROUP_TAG, ROUND_TAG, SWEEP_TAG
+from tfbench.runs import forked
+from tfbench.runs.forked import START_VARIABLE, Forked, Forker
+
+Fork = Callable[..., Forked]
+ROUND_1 = {SWEEP_TAG: "abc", ROUND_TAG: "1"}
+WAIT = "import time; time.sleep(60)"
+FOLLOW = "import os, sys; os.read(0, 1); os._exit(7)"  # ends once the pipe from the parent does, as a worker
+
+
+@pytest.fixture
+def forker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forker]:
+    monkeypatch.setattr(children, "FORKS_MODULE", "fake_forks")
+    monkeypatch.setenv("PYTHONPATH", str(Path(fake_forks.__file__).parent))
+    found = Forker()
+    yield found
+    found.close()
+
+
+def prepare(forker: Forker, tags: dict[str, str] | None = None, **sections: Any) -> Any:
+    recipe = build_recipe(**sections)
+    request = build_request(recipe=recipe, tags=ROUND_1 if tags is None else tags)
+    return forker.prepare(request, {}, lambda: False)
+
+
+@pytest.fixture
+def fork(forker: Forker, tmp_path: Path) -> Iterator[Fork]:
+    """Forks what executes some code; what it prints goes to "output"."""
+    made: list[Forked] = []
+
+    def fork(code: str, **environment: str) -> Forked:
+        path = tmp_path / "request.json"
+        path.write_text(code, encoding="utf-8")
+        with (tmp_path / "output").open("wb") as output:
+            made.append(Forked(prepare(forker), path, output, {"PATH": os.environ["PATH"], **environment}))
+        return made[-1]
+
+    yield fork
+    for one in made:
+        one.kill()
+        one.wait()
+        one.stdin.close()
+
+
+def prepared_by(one: psutil.Process | Any) -> psutil.Process:
+    """Returns the prepared process that something was forked from."""
+    return psutil.Process(one.pid).parent().parent()
+
+
+@pytest.mark.parametrize(
+    ("code", "returncode"),
+    [("import os; os._exit(3)", 3), ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -11)],
+)
+def test_an_exit_code_is_that_of_a_process_that_was_started(fork: Fork, code: str, returncode: int) -> None:
+    one = fork(code)
+    assert one.wait() == one.poll() == one.returncode == returncode
+
+
+def test_a_forked_process_is_as_separate_as_one_that_was_started(fork: Fork, tmp_path: Path, in_tmp_path: Path) -> None:
+    names = "os.getsid(0) == os.getpid(), dict(os.environ), os.getcwd(), sys.argv[1:], signal.getsignal(17) == 0"
+    one = fork(f"import json, os, signal, sys; print(json.dumps([{names}]), flush=True); {WAIT}", OWN="1", TMPDIR="/x")
+    wait_until(lambda: (tmp_path / "output").read_bytes().endswith(b"\n"), "what it prints")
+    leads, environment, folder, arguments, has_default = json.loads((tmp_path / "output").read_text(encoding="utf-8"))
+    assert leads and has_default
+    assert environment.items() >= {"PATH": os.environ["PATH"], "OWN": "1", "TMPDIR": "/x"}.items()
+    assert START_VARIABLE not in environment and "PYTHONPATH" not in environment
+    assert folder == str(Path.cwd())
+    assert arguments == [str(tmp_path / "request.json")]
+    command = psutil.Process(one.pid).cmdline()
+    assert command[:4] == [sys.executable, "-m", "tfbench.worker", str(tmp_path / "request.json")]
+    opened = {Path(file).name for file in Path(f"/proc/{one.pid}/fd").iterdir()}
+    assert opened == {"0", "1", "2"}
+    one.send_signal(signal.SIGTERM)
+    assert one.wait() == -signal.SIGTERM
+
+
+def test_it_hears_of_the_parents_end_by_the_pipe_and_ends_when_nobody_waits_for_it(fork: Fork) -> None:
+    one = fork(FOLLOW)
+    one.stdin.close()
+    assert one.wait() == 7
+    deaf = fork(WAIT)
+    process = psutil.Process(deaf.pid)
+    deaf._teller.close()
+    wait_for_the_end_of(process)
+    deaf.returncode = 0  # which nobody has heard
+
+
+def test_the_end_of_the_prepared_process_ends_no_run_and_another_is_prepared_for_the_next(
+    fork: Fork, forker: Forker
+) -> None:
+    one = fork(FOLLOW)
+    first = prepared_by(one)
+    first.kill()
+    wait_for_the_end_of(first)
+    time.sleep(0.1)
+    assert one.poll() is None
+    other = fork(FOLLOW)
+    assert prepared_by(other) != first
+    one.stdin.close()
+    assert one.wait() == 7
+
+
+def test_it_does_not_outlive_the_one_who_watches_it(fork: Fork) -> None:
+    one = fork(WAIT)
+    process = psutil.Process(one.pid)
+    process.parent().kill()
+    assert one.wait() == -signal.SIGKILL
+    wait_for_the_end_of(process)
+
+
+def test_each_round_and_each_backend_has_a_prepared_process_of_its_own(forker: Forker) -> None:
+    first = prepare(forker)
+    assert prepare(forker) is first
+    second = prepare(forker, ROUND_1 | {ROUND_TAG: "2"})
+    assert second is not first
+    assert prepare(forker, ROUND_1 | {ROUND_TAG: "2"}, training={"backend": "jax"}) is not second
+    trials = prepare(forker, {GROUP_TAG: "abc", TRIAL_TAG: "1"})
+    assert trials is prepare(forker, {GROUP_TAG: "abc", TRIAL_TAG: "2"})
+    children_left = [one for one in psutil.Process().children() if "fake_forks" in one.cmdline()]
+    assert len(children_left) == 1
+
+
+def test_a_run_alone_and_repeats_and_whoever_asks_for_it_start_a_process(
+    forker: Forker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert prepare(forker, {}) is None
+    assert prepare(forker, {GROUP_TAG: "abc", "tfbench.repeat": "1"}) is None
+    monkeypatch.setenv(START_VARIABLE, "own")
+    assert prepare(Forker()) is None
+    monkeypatch.setenv(START_VARIABLE, "forked")
+    with pytest.raises(RecipeError, match="must be one of own, prepared"):
+        Forker()
+
+
+def test_a_run_in_no_round_ends_what_the_round_before_was_forked_from(forker: Forker) -> None:
+    prepare(forker)
+    assert prepare(forker, {}) is None
+    assert [one for one in psutil.Process().children() if "fake_forks" in one.cmdline()] == []
+
+
+def test_nothing_is_forked_that_pytorch_is_to_compute_on_a_gpu(forker: Forker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked, "read_gpus", lambda: [Gpu(name="H100")])
+    with pytest.raises(MeasurementError, match="PyTorch"):
+        prepare(forker, training={"backend": "torch"})
+    assert prepare(forker) is not None
+
+
+def test_nothing_is_forked_beside_threads_that_a_fork_would_lose(fork: Fork, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(fake_forks.THREADS, "1")
+    with pytest.raises(MeasurementError, match="threads"):
+        fork(WAIT)
+
+
+def test_what_cannot_be_imported_is_left_to_a_process_of_its_own(
+    forker: Forker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(fake_forks.FAILS, "1")
+    assert prepare(forker) is None
+
+
+def test_nobody_waits_for_the_import_of_a_run_that_is_over(forker: Forker) -> None:
+    start = time.monotonic()
+    assert forker.prepare(build_request(tags=ROUND_1), {}, lambda: True) is None
+    assert time.monotonic() - start < 60

@@ -1,0 +1,199 @@
+"""Measuring processes that are forked from one that has imported the framework already, which takes seconds."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from tfbench.errors import MeasurementError, RecipeError
+from tfbench.machine import children
+from tfbench.machine.gpus import read_gpus
+from tfbench.records.run import TRIAL_TAG, RunRequest
+from tfbench.records.sweep import round_of
+
+START_VARIABLE = "TFBENCH_START"
+_STARTS = ("own", "prepared")  # "own": every run is a process of its own, as a single run is
+_WAIT_SECONDS = 0.1  # between looks at whether anyone still waits
+_ANSWER_SECONDS = 10.0  # that a fork takes at most
+_ANSWER_BYTES = 2**12
+_ROOM = " " * 1000  # in its command line, where a measuring process writes its own
+
+
+class Forker:
+    """Has prepared processes for the runs of a round, one for each backend; rounds sample what a process decides.
+
+    Setups of a round share what theirs has decided at its start: where memory lies, the seed of hashes.
+
+    Raises:
+        RecipeError: TFBENCH_START is neither "own" nor "prepared".
+    """
+
+    def __init__(self) -> None:
+        self._start = os.environ.get(START_VARIABLE) or "prepared"
+        if self._start not in _STARTS:
+            raise RecipeError(f"{START_VARIABLE}: must be one of {', '.join(_STARTS)}. Received: '{self._start}'.")
+        self.told: set[str] = set()  # to the user: why runs are not forked
+        self._turn: object = None
+        self._links: dict[str, socket.socket | None] = {}
+        self._ends: list[Callable[[], object]] = []
+
+    def prepare(
+        self, request: RunRequest, settings: Mapping[str, str | None], is_over: Callable[[], object]
+    ) -> socket.socket | None:
+        """Returns the link to a process that is ready to fork what measures a request.
+
+        Args:
+            request: The run.
+            settings: Variables of its process.
+            is_over: Whether nobody waits for the run any more.
+
+        Returns:
+            None: the run is to be a process of its own, or several.
+
+        Raises:
+            MeasurementError: It cannot be forked, as others of its kind are.
+        """
+        recipe, turn = request.recipe, round_of(request.tags) or (TRIAL_TAG in request.tags and "trials")
+        if turn != self._turn:
+            self.close()
+            self._turn = turn
+        if not turn or self._start == "own" or recipe.distribution.strategy == "multi_worker":
+            return None
+        backend = recipe.training.backend
+        if backend == "torch" and read_gpus():
+            raise MeasurementError("PyTorch looks for GPUs when Keras imports it, and cannot use one after a fork")
+        link = self._links.get(backend)
+        if backend not in self._links or (link and _is_readable(link)):  # of which nothing but its end comes
+            self._links[backend] = self._prepare(backend, settings, is_over)
+        return self._links[backend]
+
+    def close(self) -> None:
+        """Ends the prepared processes; what they have forked goes on."""
+        for end in self._ends:
+            end()
+        self._ends.clear()
+        self._links.clear()
+
+    def _prepare(
+        self, backend: str, settings: Mapping[str, str | None], is_over: Callable[[], object]
+    ) -> socket.socket | None:
+        """Starts a prepared process, and waits until it is ready; what it fails at, a process of its own will tell."""
+        process, link = start_prepared(backend, settings)
+        self._ends.append(weakref.finalize(self, _end_prepared, link, process))
+        while not _is_readable(link, _WAIT_SECONDS):
+            if is_over():
+                return None
+        return link if link.recv(_ANSWER_BYTES) else None
+
+
+def start_prepared(
+    backend: str, settings: Mapping[str, str | None], environment: Mapping[str, str] | None = None
+) -> "tuple[subprocess.Popen[bytes], socket.socket]":
+    """Starts a prepared process; the other end of its link tells when it is ready, and when it has ended.
+
+    Args:
+        backend: What it imports.
+        settings: As of `children.start`, and so `environment`.
+        environment: All of its variables but the settings; None: those of this process.
+    """
+    with contextlib.ExitStack() as undone:
+        link, other = map(undone.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        process = children.start(
+            children.FORKS_MODULE,
+            [str(other.fileno()), backend, _ROOM],
+            output=subprocess.DEVNULL,
+            settings=settings,
+            environment=environment,
+            pass_fds=[other.fileno()],
+        )
+        other.close()
+        undone.pop_all()
+    return process, link
+
+
+def _end_prepared(link: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+    link.close()
+    process.kill()
+    process.wait()
+
+
+def _is_readable(file: socket.socket | int, seconds: float | None = 0.0) -> bool:
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+
+class Forked:
+    """A forked process, as `subprocess.Popen` has one that it started."""
+
+    def __init__(self, link: socket.socket, path: Path, output: IO[bytes], environment: Mapping[str, str]) -> None:
+        """Has it forked.
+
+        Args:
+            link: To the prepared process.
+            path: Of the request that it measures.
+            output: Receives what it prints.
+            environment: All of its variables.
+
+        Raises:
+            MeasurementError: It cannot be forked.
+        """
+        self.returncode: int | None = None
+        with contextlib.ExitStack() as undone:
+            self._teller, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            undone.callback(self._teller.close)
+            self._teller.settimeout(_ANSWER_SECONDS)
+            inside, outside = os.pipe()
+            self.stdin = undone.enter_context(os.fdopen(outside, "wb"))
+            message = {"path": str(path), "folder": str(Path.cwd()), "environment": dict(environment)}
+            try:
+                with theirs:
+                    socket.send_fds(link, [json.dumps(message).encode()], [theirs.fileno(), inside, output.fileno()])
+                answer, files, _, _ = socket.recv_fds(self._teller, _ANSWER_BYTES, 1)
+            except OSError as error:
+                raise MeasurementError(f"the prepared process does not answer: {error}") from error
+            finally:
+                os.close(inside)
+            told: dict[str, Any] = json.loads(answer or "{}")
+            if not files:
+                raise MeasurementError(told.get("problem", "the prepared process has ended"))
+            self.pid, self._pidfd = told["pid"], files[0]
+            undone.pop_all()
+
+    def poll(self) -> int | None:
+        """Returns the exit code; None while it runs."""
+        if self.returncode is None and _is_readable(self._teller):
+            answer = self._teller.recv(_ANSWER_BYTES)
+            if not answer:  # who watched it was killed, so that nobody can tell how it ends
+                self._signal(signal.SIGKILL)
+                _is_readable(self._pidfd, None)
+            self.returncode = json.loads(answer)["returncode"] if answer else -signal.SIGKILL
+            self._teller.close()
+            os.close(self._pidfd)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Sends a signal, unless it has ended."""
+        if self.poll() is None:
+            self._signal(number)
+
+    def kill(self) -> None:
+        """Ends it now."""
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Waits for its end."""
+        while (returncode := self.poll()) is None:
+            _is_readable(self._teller, None)
+        return returncode
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, number)

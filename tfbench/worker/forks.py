@@ -1,0 +1,122 @@
+"""The prepared process: imports Keras and a backend once, and forks a measuring process for each request.
+
+`python -m tfbench.worker.forks LINK BACKEND`. LINK is the number of a socket from which requests come, each a
+message with three files: a socket that is told of the measuring process and its end, and what that process has as its
+standard input and output. It ends with the last holder of the socket's other end. No device is touched before a fork.
+"""
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, cast
+
+from tfbench import backends
+from tfbench.machine.children import die_with_parent
+from tfbench.recipe.backend_support import BackendName
+from tfbench.worker.process_settings import import_keras
+
+_MESSAGE_BYTES = 2**18  # of a request, which holds an environment: as much as a socket takes
+_GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL, once nobody waits for a measuring process any more
+_WITH_THREADS = ("numpy", "scipy.linalg", "pandas")  # OpenBLAS's and jemalloc's, who see to them when there is a fork
+
+
+def main() -> None:
+    """Imports what is asked for, and forks until the link is closed."""
+    link = socket.socket(fileno=int(sys.argv[1]))
+    os.close(os.pidfd_open(os.getpid()))  # Linux 5.3 and later, without which nothing is forked
+    for name in _WITH_THREADS:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    num_known = _count_threads()
+    import_keras(cast(BackendName, sys.argv[2]))
+    backends.current()
+    for name in ("benchmark", "profile"):
+        importlib.import_module(f"tfbench.worker.{name}")
+    link.send(b"ready")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who watch
+    while True:
+        message, files, _, _ = socket.recv_fds(link, _MESSAGE_BYTES, 3)
+        if not message:
+            return
+        told, *streams = files
+        problem = "" if _count_threads() <= num_known else "what it imported has threads, which a fork would lose"
+        if not problem and not os.fork():
+            link.close()
+            _watch(socket.socket(fileno=told), json.loads(message), streams)
+        with socket.socket(fileno=told) as teller:
+            if problem:
+                teller.send(json.dumps({"problem": problem}).encode())
+        for stream in streams:
+            os.close(stream)
+
+
+def _watch(teller: socket.socket, request: dict[str, Any], streams: list[int]) -> None:
+    """Forks the measuring process, says which it is and how it ended, and ends; ends it once nobody listens."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if not pid:
+        teller.close()
+        _become_worker(request, streams)
+    for stream in streams:
+        os.close(stream)
+    pidfd = os.pidfd_open(pid)
+    socket.send_fds(teller, [json.dumps({"pid": pid}).encode()], [pidfd])
+    poll = select.poll()
+    for file in (pidfd, teller.fileno()):
+        poll.register(file, select.POLLIN)
+    if pidfd not in dict(poll.poll()):
+        poll.unregister(teller)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            signal.pidfd_send_signal(pidfd, number)
+            if poll.poll(_GRACE_SECONDS * 1000):
+                break
+    returncode = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with contextlib.suppress(OSError):
+        teller.send(json.dumps({"returncode": returncode}).encode())
+    os._exit(0)
+
+
+def _become_worker(request: dict[str, Any], streams: list[int]) -> None:
+    """Makes this process a measuring process like one that was started, and measures; never returns."""
+    os.setsid()
+    die_with_parent()
+    stdin, output = streams
+    for source, target in ((stdin, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    for stream in streams:
+        os.close(stream)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    tempfile.tempdir = None  # of the environment before
+    time.tzset()
+    sys.argv[1:] = [request["path"]]
+    _rename([sys.executable, "-m", "tfbench.worker", request["path"]])
+    from tfbench.worker.__main__ import main as measure
+
+    measure()
+
+
+def _rename(command: list[str]) -> None:
+    """Has the system list this process under another command line, by which measuring processes find each other."""
+    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    start, end = map(int, fields[45:47])  # where the command line is in memory
+    text = "\0".join(command).encode() + b"\0"
+    ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
+
+
+def _count_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+if __name__ == "__main__":
+    main()
