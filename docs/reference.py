@@ -252,7 +252,7 @@ def _metrics() -> Iterator[str]:
         ("Of a setup of a sweep, in MLflow: `by_batch_size/...` with a step for each size", metrics.CURVE_METRICS),
     ):
         yield from ("", f"## {title}", "")
-        rows = [(f"`{name}`", one.unit, one.better.value, one.meaning) for name, one in found.items()]
+        rows = [(f"`{name}`", one.unit, one.better, one.meaning) for name, one in found.items()]
         yield from _table(("metric", "unit", "better", "meaning"), rows)
 
 

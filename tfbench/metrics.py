@@ -1,26 +1,17 @@
 """Every metric that tfbench reports: its unit, which way is better, and what it means."""
 
-import enum
 from typing import NamedTuple
 
-
-class Better(enum.Enum):
-    """Which way a metric is better."""
-
-    HIGHER = "higher"
-    LOWER = "lower"
-    NEITHER = "neither"
+_LOWER, _HIGHER, _NEITHER = "lower", "higher", "neither"
 
 
 class Metric(NamedTuple):
     """What is known of a metric."""
 
     unit: str
-    better: Better
+    better: str  # which way it is: "lower", "higher" or "neither"
     meaning: str
 
-
-_LOWER, _HIGHER, _NEITHER = Better.LOWER, Better.HIGHER, Better.NEITHER
 
 # Where a measuring process's time goes; each moment is in one of these, or not accounted for.
 BREAKDOWN_ENTRIES = {

@@ -158,13 +158,6 @@ def test_an_epochs_figures_agree_with_each_other_and_with_its_spans(runs: dict[s
     assert len({epoch["loss"] for epoch in epochs}) == 3  # it trains; that it learns, more epochs show elsewhere
 
 
-def test_spans_leave_no_step_out(runs: dict[str, Done]) -> None:
-    for done in runs.values():
-        steps = [(first, last) for _, first, last, _ in done.spans]
-        assert steps[0][0] == 1
-        assert all(after[0] == before[1] + 1 for before, after in pairwise(steps))
-
-
 @pytest.mark.parametrize(
     ("name", "figures", "warning"),
     [
@@ -193,8 +186,6 @@ def test_limits_executions_and_the_clock_are_kept(runs: dict[str, Done]) -> None
     assert all(first == last for _, first, last, _ in runs["second_cpu"].spans)
     document = runs["second_cpu"].document
     assert (document["strategy"], document["devices"]) == ("one_device", ["cpu:1"])
-    summary = document["summary"]
-    assert summary["step_time_p99_seconds"] >= summary["step_time_p90_seconds"] > 0
 
 
 def test_settings_are_the_same_in_all_strategies(runs: dict[str, Done]) -> None:

@@ -152,21 +152,20 @@ def _show_swept(
     import dataclasses
 
     from tfbench.analysis.comparison.crossover import find_crossover
-    from tfbench.report.comparison.sweep import crossover_document, crossover_lines, result_lines, taste_lines
+    from tfbench.report.comparison.comparison import comparison_sections
+    from tfbench.report.comparison.sweep import crossover_document, crossover_sentences, taste_sections
+    from tfbench.report.table import text
     from tfbench.sweeps.comparison import ComparedRuns
 
-    plan, end = made.plan, made.end
-    comparison = dataclasses.replace(made.comparison, machine_settings=read_machines())
+    made = dataclasses.replace(made, comparison=dataclasses.replace(made.comparison, machine_settings=read_machines()))
+    plan, end, comparison = made.plan, made.end, made.comparison
     if comparison.unreadable:
         echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
-    crossover = None
-    if plan.refinement and len(comparison.setups) == 2:
-        crossover = find_crossover(comparison, comparison.setups[1])
-        lines = ["", *crossover_lines(crossover, comparison, terminal_width())]
-    else:
-        lines = result_lines(comparison, terminal_width())
-    if taste := taste_lines(plan, text_width()):
-        lines += ["", *taste]
+    is_of_two = plan.refinement and len(comparison.setups) == 2
+    crossover = find_crossover(comparison, comparison.setups[1]) if is_of_two else None
+    verdict = [*(crossover_sentences(crossover) if crossover else []), *made.verdict]
+    sections = [*comparison_sections(comparison, verdict, is_full=False), *taste_sections(plan)]
+    lines = ["", *text(sections, terminal_width())]
     if end.num_left:
         unmade = "no machine has made them" if where else "the time budget is used up"
         why = "interrupted" if end.was_interrupted else unmade
@@ -174,7 +173,6 @@ def _show_swept(
         lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}"]
     echo_lines([*lines, "", *look_again_lines(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
-        made = dataclasses.replace(made, comparison=comparison)
         document = made.document()
         if crossover and is_crossover:
             is_complete = not end.num_left and not end.was_interrupted

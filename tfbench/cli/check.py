@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
 @click.argument("recipe")
-@click.option("--baseline", metavar="FILE|RUN", multiple=True, help="Compare with a file of --save, or runs.")
+@click.option("--baseline", metavar="FILE", type=FILE, help="Compare with a file of --save.")
 @click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
 @click.option("--fail-above", type=read_share_or_zero, default="5%", help="Fail if slower by more.")
 @click.option("--repeats", type=count(2, 10_000), default=5, help="Runs.")
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @measures
 def check_command(
     recipe: str,
-    baseline: tuple[str, ...],
+    baseline: Path | None,
     save: Path | None,
     fail_above: float,
     repeats: int,
@@ -56,16 +56,13 @@ def check_command(
     \b
     tfbench check mnist_mlp --data synthetic --save baseline.json
     tfbench check mnist_mlp --data synthetic --baseline baseline.json
-    tfbench check mnist_mlp --data synthetic --baseline @last --repeats 10
-    tfbench check mine.toml --baseline 3f2a --format json > check.json
+    tfbench check mine.toml --baseline mine.json --format json > check.json
     """
     from tfbench.analysis.run.warnings import find_speed_warnings, merge_warnings
     from tfbench.report.comparison.regression import baseline_lines, check_document, check_sections
     from tfbench.report.table import text
     from tfbench.runs import baseline as baselines
 
-    if len(baseline) > 1:  # click would take the last without a word
-        raise click.UsageError("--baseline: name one file or run.")
     request = measuring.make_request(recipe, direct, steady_seconds=5.0)
     if save and not baseline:
         require_absent("--save compares nothing", "allows_unequal", "fail_above")
@@ -76,14 +73,14 @@ def check_command(
         return ExitCode.DONE
     if save or not baseline:
         raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
-    found = baselines.read_baseline(measuring.store, *baseline)
-    make = ShownRuns(measuring).make_brief
-    done, made = baselines.check(request, found, repeats, make, fail_above=fail_above, allows_unequal=allows_unequal)
+    found, source, make = baselines.read_baseline(baseline), str(baseline), ShownRuns(measuring).make_brief
+    limits: dict[str, Any] = {"fail_above": fail_above, "allows_unequal": allows_unequal}
+    done, made = baselines.check(request, found, source, repeats, make, **limits)
     num_failed = made.num_failed
     runs = [run.result for run in made.outcomes if run.result.status == "FINISHED"]
     warnings = merge_warnings([find_speed_warnings(run) for run in runs])
-    lines = text(check_sections(done, found.source, num_failed, warnings), text_width())
-    _echo(lines, check_document(done, found.source, num_failed), made, measuring)
+    lines = text(check_sections(done, source, num_failed, warnings), text_width())
+    _echo(lines, check_document(done, source, num_failed), made, measuring)
     if done.judgement == "regression":
         return ExitCode.REGRESSION
     return exit_code(has_failed=num_failed > 0, was_interrupted=False)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._options import allow_unequal_option, stack, store_option
-from tfbench.cli._output import echo_json, echo_lines, terminal_width
+from tfbench.cli._output import echo_json, echo_lines, echo_sections, terminal_width
 from tfbench.cli._store import end_with_unreadable, read_machines
 
 if TYPE_CHECKING:
@@ -91,7 +91,6 @@ def show_compared(compared: "ComparedRuns", output_format: str) -> None:
 
 def _echo(compared: "ComparedRuns", output_format: str) -> None:
     from tfbench.report.comparison.comparison import comparison_records, comparison_sections
-    from tfbench.report.comparison.sweep import result_lines
     from tfbench.report.table import markdown
 
     comparison = compared.comparison
@@ -102,4 +101,4 @@ def _echo(compared: "ComparedRuns", output_format: str) -> None:
     elif output_format == "markdown":
         echo_lines(markdown(comparison_sections(comparison, compared.verdict)))
     else:
-        echo_lines(result_lines(comparison, terminal_width())[1:])
+        echo_sections(comparison_sections(comparison, compared.verdict, is_full=False), terminal_width())

@@ -14,13 +14,12 @@ from tfbench.cli.compare import read_comparison, selection_options
 if TYPE_CHECKING:
     from tfbench.store.store import Store
 
-DEFAULT_OUTPUT = "tfbench-report.html"
 _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 
 
 @click.command("report", short_help="Write a comparison as one HTML file.")
 @selection_options
-@click.option("-o", "--output", type=FILE, default=Path(DEFAULT_OUTPUT), metavar="FILE", help="- is stdout.")
+@click.option("-o", "--output", type=FILE, default=Path("tfbench-report.html"), metavar="FILE", help="- is stdout.")
 @click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write PNG files, too.")
 def report_command(
     output: Path,
@@ -31,8 +30,8 @@ def report_command(
     """Write a comparison of runs as one HTML file that needs nothing beside it.
 
     An older report is overwritten, no other file. RUN is an id, its beginning, a run's name, or @last. The report holds
-    the verdict, the table with its intervals, plots, published figures, warnings, where the time went, the environment,
-    failures, and how to make the runs again; of runs of several machines also what each costs.
+    the verdict with failures, the table with its intervals, plots, published figures, warnings, the environment, and
+    how to make the runs again; of runs of several machines also what each costs.
 
     \b
     tfbench report --sweep @last

@@ -22,7 +22,6 @@ from tfbench.cli._output import (
     is_stdout,
     require_free,
     tell_waiting,
-    text_width,
     write_to,
 )
 from tfbench.cli._store import read_machines, tracker_maker
@@ -58,7 +57,6 @@ def runs_command(
     tfbench runs --limit 1000 --format json
     """
     from tfbench.report.history import history_section
-    from tfbench.report.table import text
     from tfbench.sweeps.history import list_history
 
     if run:
@@ -73,7 +71,7 @@ def runs_command(
         click.echo(f"Store {store.root} holds {'none of these' if recipe or status else 'no runs'}.")
         click.echo(f"`{store.command('sweep', '--quick')}` makes some; --store names another store.")
         return
-    echo_lines(text([history_section(found[:limit])], text_width()))
+    echo_sections([history_section(found[:limit])])
     if len(found) > limit:
         click.echo(f"and {len(found) - limit} more: --limit {len(found)} shows them.")
 

@@ -48,7 +48,7 @@ _cluster_options = stack(
 @click.option("--aa", is_flag=True, help="Run one setup against itself: what differs by chance alone?")
 @plan_options(seconds=5)
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
-@click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about two minutes.")
+@click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about a minute.")
 @click.option("--resume", metavar="ID", help="Make the missing runs of a sweep, or @last.")
 @_cluster_options
 @measures

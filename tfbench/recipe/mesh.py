@@ -7,13 +7,12 @@ convolutions are computed once, each device its part of the batch, and each dens
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from tfbench.errors import RecipeError
 
 MeshAxis = Literal["data", "model"]
-DENSE = "Dense"  # Keras's name of the layers that are split
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,28 +28,23 @@ class Mesh:
         return self.data * self.model
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class VariableShape:
-    """A variable of a network that is not built yet."""
-
-    name: str  # "fc6/kernel"
-    shape: tuple[int, ...]
-    layer_kind: str  # Keras's name of the layer's class
-
-
-def lay_out(variables: Sequence[VariableShape], mesh: Mesh) -> dict[str, tuple[MeshAxis | None, ...]]:
+def lay_out(shapes: Mapping[str, tuple[int, ...]], mesh: Mesh) -> dict[str, tuple[MeshAxis | None, ...]]:
     """Returns for each variable that is cut which axis of the mesh each of its axes is cut along.
 
-    Kernels and biases of dense layers are cut by their outputs, where these divide.
+    Under "model" and "hybrid", dense layers are split by their outputs, as long as these divide.
+
+    Args:
+        shapes: Of the trained variables of dense layers, by their names ("fc6/kernel").
+        mesh: Devices along each axis.
 
     Raises:
-        RecipeError: None of them does.
+        RecipeError: There is nothing to be cut.
     """
     split: MeshAxis = "model" if mesh.model > 1 else "data"
     layout: dict[str, tuple[MeshAxis | None, ...]] = {
-        variable.name: (*[None] * (len(variable.shape) - 1), split)
-        for variable in variables
-        if variable.layer_kind == DENSE and variable.shape and not variable.shape[-1] % getattr(mesh, split)
+        name: (*[None] * (len(shape) - 1), split)
+        for name, shape in shapes.items()
+        if shape and not shape[-1] % getattr(mesh, split)
     }
     if not layout:
         raise RecipeError(

@@ -10,7 +10,7 @@ from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.json_lines import Record
 from tfbench.records.machine import BreakdownRecord, Environment, InputCheck, PeakCheck, Usage
 from tfbench.records.placement import ExchangeCheck, Placement, ReplicaCheck, Spread
-from tfbench.records.profile import CALLS, PHASES, BandwidthCheck, ProfiledLayer, ProfiledOperation, ProfileRound
+from tfbench.records.profile import BandwidthCheck, ProfiledLayer, ProfiledOperation, ProfileRound
 from tfbench.records.run import (
     DatasetSummary,
     EffectiveSettings,
@@ -24,17 +24,6 @@ from tfbench.records.run import (
 from tfbench.schema import NaturalNumber, NonNegativeNumber, Timestamp, build
 
 Span = tuple[NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber]  # epoch, first and last step, seconds
-
-
-def _require_functions(one: ProfileRound) -> ProfileRound:
-    """Rejects a round without a function that a phase is told by, or traces of some phases alone."""
-    for name, known, needed in (
-        ("seconds", one.seconds, (*CALLS, "keras", "full", "take")),
-        ("traced", one.traced, PHASES if one.traced else ()),
-    ):
-        if missing := [function for function in needed if function not in known]:
-            raise ValueError(f"{name}: has no {', '.join(missing)}.")
-    return one
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -54,7 +43,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "spans": {"spans": tuple[Span, ...]},
     "epoch": {"epoch": EpochRecord},  # is over, validation included
     "trained": {"usage": Usage},
-    "profile_round": {"round": typing.Annotated[ProfileRound, pydantic.AfterValidator(_require_functions)]},
+    "profile_round": {"round": ProfileRound},
     "finished": {},  # the run is measured; written again after the last check, which may crash
     "failed": {"error": WorkerError},
     "exit": {"status": Status, "reason": str, "worker_seconds": float | None},  # as the tracking process says

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from tfbench.errors import UnknownNameError
 from tfbench.records.journal import files_folder
 
 CHECKPOINTS, WORKERS = "checkpoints", "workers"
@@ -15,21 +14,6 @@ def list_checkpoints(folder: Path) -> dict[int, Path]:
     """Returns the checkpoints in a folder by their epoch, oldest first."""
     found = {int(match[1]): path for path in folder.glob("*.npz") if (match := _CHECKPOINT.fullmatch(path.name))}
     return dict(sorted(found.items()))
-
-
-def find_newest(folder: Path) -> tuple[int, Path]:
-    """Returns epoch and file of the newest checkpoint.
-
-    Raises:
-        UnknownNameError: There is none.
-    """
-    found = list_checkpoints(folder)
-    if not found:
-        raise UnknownNameError(
-            f"{folder}: no checkpoint to go on from. A run leaves one every N epochs with --checkpoint-every N, unless "
-            "it is limited by --steps or --seconds; `tfbench export` leaves checkpoints where they are."
-        )
-    return list(found.items())[-1]
 
 
 def worker_journal_path(journal_path: Path, index: int) -> Path:

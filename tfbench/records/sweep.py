@@ -29,8 +29,16 @@ WORKERS_KEY = "distribution.num_workers"
 SWEEP_TAG, GROUP_TAG, ROUND_TAG, SETUP_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.setup"
 SETTING_TAG = "tfbench.setting"  # the number of the setting
 AGAIN = "again"  # behind the label of a setup that is held against itself
-_START_SECONDS = 8.0  # of a run before its first step and after its last, until one tells better
+_START_SECONDS = 4.0  # of a run before its first step and after its last, until one tells better
 
+# What is divided among devices: batches, of one process or a process for each device; weights of layers; or both.
+Mode = Literal["data", "workers", "model", "hybrid"]
+MODE_STRATEGIES: dict[Mode, str] = {
+    "data": "mirrored",
+    "workers": "multi_worker",
+    "model": "model",
+    "hybrid": "hybrid",
+}
 Outcome = Literal["FINISHED", "FAILED", "KILLED", "REJECTED", "SKIPPED"]
 
 
@@ -111,6 +119,7 @@ class SweepPlan:
     time_budget_seconds: PositiveNumber | None = None
     per_replica_batch_size: BatchSize | None = None
     refinement: Refinement | None = None
+    scaling_modes: tuple[Mode, ...] = ()  # in which devices share the work, where nothing else is varied
     argv: tuple[str, ...] = ()  # as of `RunRequest`
 
 

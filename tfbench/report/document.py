@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tfbench.schema import is_record
+from tfbench.schema import MAX_TIME, is_record
 
 FORMAT_VERSION = 1
 _TIMES = ("created", "started_at", "ended_at", "finished_at")  # seconds since 1970
@@ -38,23 +38,13 @@ def to_plain(value: Any, without: Collection[str] = ()) -> Any:
         return plain | {f"{name}_iso": format_iso(plain[name]) for name in _TIMES if name in plain}
     if isinstance(value, list | tuple | set | frozenset):
         return [to_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):  # which JSON cannot say
+        return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def format_iso(seconds: float | None) -> str | None:
+def format_iso(seconds: object) -> str | None:
     """Returns a time in ISO 8601, UTC, to the second; None for what is no time."""
-    if seconds is None or not math.isfinite(seconds):
+    if not isinstance(seconds, float) or not 0 <= seconds <= MAX_TIME:
         return None
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
-
-
-def finite(value: Any, dropped: list[str], where: str = "") -> Any:
-    """Returns a copy with None in the place of nan and infinities, which JSON cannot say; notes where they were."""
-    if isinstance(value, dict):
-        return {key: finite(item, dropped, f"{where}.{key}".lstrip(".")) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item, dropped, f"{where}.{index}") for index, item in enumerate(value)]
-    if isinstance(value, float) and not math.isfinite(value):
-        dropped.append(where)
-        return None
-    return value

@@ -1,10 +1,8 @@
 """A comparison as one HTML file that needs nothing beside it."""
 
 import dataclasses
-import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any
 
 from tfbench import __version__
 from tfbench.analysis.comparison.brief import setup_of
@@ -12,13 +10,11 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.run.warnings import merge_warnings
-from tfbench.metrics import BREAKDOWN_ENTRIES
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format_value, list_planned_runs
-from tfbench.report.comparison.comparison import comparison_sections, comparison_table, outcome_of
+from tfbench.report.comparison.comparison import comparison_sections
 from tfbench.report.comparison.scaling import scaling_title
-from tfbench.report.comparison.speeds import legend
-from tfbench.report.formats import format_bytes, format_date, format_speed, format_time
+from tfbench.report.formats import format_bytes, format_date, format_speed
 from tfbench.report.plot import Plot
 from tfbench.report.table import Column, Section, Table, escaped, facts, html, warnings_section
 from tfbench.schema import to_plain
@@ -37,7 +33,6 @@ class ReportContents:
     plan: SweepPlan | None  # of the sweep, if it is one
     plots: tuple[Plot, ...]
     environment: Environment | None  # of the newest run
-    differing: Mapping[str, Mapping[str, int]]  # of the environments: name to the number of runs with each value
     commands: tuple[str, ...]  # that make the runs again
     recipe_name: str
     recipe_toml: str  # as resolved
@@ -78,11 +73,10 @@ def report_sections(contents: ReportContents) -> list[Section]:
     comparison = contents.comparison
     verdict, table, *others = comparison_sections(comparison, contents.verdict)
     sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
-    if find_scaling(comparison):  # which has no row for each setting
-        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend(comparison)]),)))
     sections += [Section("Plots", plots=contents.plots), *(one for one in others if one.title != "Warnings")]
-    sections += [_breakdown(comparison), _warnings(comparison), _failures(comparison), *_environment(contents)]
-    sections += [*_reproduction(contents), _runs(comparison)]
+    sections += [_warnings(comparison)]
+    told = facts(_describe_environment(contents.environment) if contents.environment else ())
+    sections += [Section("Environment of the newest run", tables=(told,)), *_reproduction(contents), _runs(comparison)]
     return [
         one for one in sections if one.sentences or one.code or one.plots or any(table.rows for table in one.tables)
     ]
@@ -98,7 +92,7 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
         yield key, ", ".join(values)
     batches = {row.global_batch_size for row in comparison.rows} - {None}
     if scaling:
-        yield "scaling", scaling_title(scaling)
+        yield "scaling", scaling_title(scaling.kind, scaling.batch_size)
     elif BATCH_KEY not in comparison.keys and len(batches) == 1:
         yield BATCH_KEY, format_value(batches.pop())
     for setup in comparison.setups:
@@ -125,52 +119,11 @@ def _describe_hardware(comparison: Comparison, setup: str) -> str:
     return f"{count(runs[0].num_devices, 'device')}, {'; '.join(names)}"
 
 
-def _breakdown(comparison: Comparison) -> Section:
-    rows = []
-    for entry in (*BREAKDOWN_ENTRIES, "unaccounted", "wall"):
-        row: dict[str, Any] = {}
-        for setup in comparison.setups:
-            runs = [run for one in comparison.rows for run in one.entries[setup].runs]
-            found = [run.metrics.get(f"breakdown/{entry}_seconds") for run in runs]
-            if known := [seconds for seconds in found if seconds is not None]:
-                row[setup] = statistics.median(known)
-        if any(row.values()):
-            rows.append({"entry": entry.replace("_", " "), **row})
-    columns = (Column("entry", "", align="left"), *(Column(setup, setup, format_time) for setup in comparison.setups))
-    title = "Time of the measuring process, median of each setup"
-    return Section(title, tables=(Table("time breakdown", columns, rows),))
-
-
 def _warnings(comparison: Comparison) -> Section:
     runs = comparison.runs
     told = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
     told += merge_warnings([run.warnings for run in runs])
     return warnings_section(told or (["None of the runs has one."] if runs else []))
-
-
-def _failures(comparison: Comparison) -> Section:
-    rows = []
-    for row in comparison.rows:
-        for entry in row.entries.values():
-            if entry.speed is None or entry.outcome != "FINISHED":
-                outcome, reason = outcome_of(entry)
-                setting = describe_setting(row.setting) or "the recipe as it is"
-                rows.append({"setting": setting, "setup": entry.setup, "outcome": outcome, "reason": reason})
-    columns = tuple(Column(name, name, align="left") for name in ("setting", "setup", "outcome", "reason"))
-    return Section(
-        "Without a speed, or not in every round", tables=(Table("configurations without a speed", columns, rows),)
-    )
-
-
-def _environment(contents: ReportContents) -> Iterator[Section]:
-    told = facts(_describe_environment(contents.environment) if contents.environment else ())
-    alike = ("All runs were made in the same environment.",) if len(contents.comparison.runs) > 1 else ()
-    yield Section("Environment of the newest run", () if contents.differing else alike, (told,))
-    counts = {
-        name: "; ".join(f"{value} ({count(num, 'run')})" for value, num in values.items())
-        for name, values in contents.differing.items()
-    }
-    yield Section("Differences between runs", tables=(facts(counts.items()),))
 
 
 def _describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:

@@ -1,65 +1,42 @@
-"""Baselines: speeds kept in a file, or in the runs of a store, and a recipe that is held against them."""
+"""Baselines: speeds kept in a file, and a recipe that is held against them."""
 
 import json
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 from tfbench.analysis.comparison.equality import find_differences
 from tfbench.analysis.comparison.regression import (
     DEFAULT_FAIL_ABOVE,
-    FORMAT_VERSION,
     RegressionCheck,
     SpeedSample,
-    find_unequal_request,
     judge,
     make_sample,
     require_enough,
     require_equal,
 )
-from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementError, RecipeError, TrackingError
+from tfbench.errors import InterruptedRunError, MeasurementError, RecipeError, TrackingError
 from tfbench.records.run import RunRequest
 from tfbench.records.whole_files import is_stream, write_output
-from tfbench.runs.run import Run, read_stored
+from tfbench.runs.run import Run
 from tfbench.runs.series import Execute, RepeatPlan, Series, repeat_run
 from tfbench.schema import build, read_json, to_plain
-from tfbench.store.store import Store
 
 
-class Baseline(NamedTuple):
-    """What speeds are held against, and how the user named it."""
-
-    source: str
-    sample: SpeedSample
-
-
-def read_baseline(store: Store, token: str) -> Baseline:
-    """Returns the baseline that a user means.
-
-    Args:
-        store: Where runs are.
-        token: A file that `write_baseline` wrote; a group of runs; or a run, by whatever `Store.find` takes, which
-            stands for all of its group.
+def read_baseline(path: Path) -> SpeedSample:
+    """Reads what `write_baseline` wrote.
 
     Raises:
-        TrackingError: The file cannot be read, or is no baseline, or a journal is damaged.
-        UnknownNameError: There is no such run.
-        ComparisonError: None of the runs has a speed, or they were not made alike.
+        TrackingError: The file cannot be read, or is no baseline.
     """
-    path = Path(token)
-    if path.is_file() or path.suffix == ".json":
-        return Baseline(token, _read_file(path))
-    heads = store.heads()
-    group = token
-    if token not in {head.group for head in heads}:
-        run_id = store.find(token, trained=True)
-        group = next(head.group for head in heads if head.run_id == run_id) or run_id
-    members = [head.run_id for head in reversed(heads) if group in (head.group, head.run_id)]
-    runs = (read_stored(store, run_id) for run_id in members)
-    found = [(run.result, speed) for run in runs if (speed := run.samples_per_second)]
-    if not found:
-        raise ComparisonError(f"baseline {token}: no run of it has finished with a speed.")
-    return Baseline(token, make_sample(found, group=group))
+    try:
+        return build(SpeedSample, read_json(path.read_bytes()), path.name)
+    except OSError as error:
+        raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.") from error
+    except (ValueError, RecipeError) as error:
+        raise TrackingError(
+            f"baseline {path}: is no baseline of this version of tfbench: {error} `tfbench check RECIPE --save {path}` "
+            "makes one."
+        ) from error
 
 
 def write_baseline(path: Path, sample: SpeedSample) -> None:
@@ -71,10 +48,7 @@ def write_baseline(path: Path, sample: SpeedSample) -> None:
     try:
         write_output(path, json.dumps(to_plain(sample), indent=2) + "\n")
     except OSError as error:
-        raise TrackingError(
-            f"{path}: cannot be written: {error.strerror}. The runs are in the store: --baseline {sample.group} names "
-            "them."
-        ) from error
+        raise TrackingError(f"{path}: cannot be written: {error.strerror}. The runs are in the store.") from error
 
 
 def require_place(path: Path) -> None:
@@ -108,7 +82,8 @@ def make_baseline(request: RunRequest, num_repeats: int, execute: Execute) -> tu
 
 def check(
     request: RunRequest,
-    baseline: Baseline,
+    baseline: SpeedSample,
+    source: str,
     num_repeats: int,
     execute: Execute,
     *,
@@ -117,11 +92,12 @@ def check(
 ) -> tuple[RegressionCheck, Series]:
     """Repeats a run, and says whether it has become slower.
 
-    What can be seen to be unequal is rejected before anything is run, or after the first run.
+    What is unequal is rejected after the first run that has a speed.
 
     Args:
         request: What is run.
         baseline: What its speeds are held against.
+        source: What messages call that.
         num_repeats: How often; runs that fail are left out.
         execute: Makes one run.
         fail_above: The share of the speed whose loss is no regression yet.
@@ -133,23 +109,21 @@ def check(
         MeasurementError: Too few runs finished.
         TfbenchError: The first run was rejected.
     """
-    sample = baseline.sample
-    require_enough(sample, num_repeats)
+    require_enough(baseline, num_repeats)
     if not allows_unequal:
-        require_equal(sample, find_unequal_request(sample, request), baseline.source)
-        execute = _requiring_equal(execute, baseline)
+        execute = _requiring_equal(execute, baseline, source)
     current, series = _measure(request, num_repeats, execute, "nothing was judged", fewest=2)
-    return judge(sample, current, fail_above), series
+    return judge(baseline, current, fail_above), series
 
 
-def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
+def _requiring_equal(execute: Execute, baseline: SpeedSample, source: str) -> Execute:
     """Lets the first run that can be compared end the series if it must not be."""
 
     def execute_checked(request: RunRequest, label: str) -> Run:
         outcome = execute(request, label)
         if speed := outcome.samples_per_second:
             sample = make_sample([(outcome.result, speed)], group=request.run_id)
-            require_equal(baseline.sample, find_differences(baseline.sample.equals, sample.equals), baseline.source)
+            require_equal(baseline, find_differences(baseline.equals, sample.equals), source)
         return outcome
 
     return execute_checked
@@ -168,18 +142,3 @@ def _measure(
         why = " ".join([f"{consequence}.", *dict.fromkeys(summary.rejections), stored])
         raise MeasurementError(f"only {len(found)} of {len(series.runs)} runs finished with a speed; {why}")
     return make_sample(found, group=summary.group), series
-
-
-def _read_file(path: Path) -> SpeedSample:
-    try:
-        values = read_json(path.read_bytes())
-        if isinstance(values, dict) and values.get("format_version") != FORMAT_VERSION:
-            raise ValueError(f"its format_version must be {FORMAT_VERSION}.")
-        return build(SpeedSample, values, path.name)
-    except OSError as error:
-        raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.") from error
-    except (ValueError, RecipeError) as error:
-        raise TrackingError(
-            f"baseline {path}: is no baseline of this version of tfbench: {error} `tfbench check RECIPE --save {path}` "
-            "makes one."
-        ) from error

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tfbench.errors import DatasetError, RecipeError
+from tfbench.errors import DatasetError, RecipeError, UnknownNameError
 from tfbench.recipe import registry
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.backend_support import why_untraceable
@@ -16,7 +16,7 @@ from tfbench.recipe.sections import ModelConfig, Recipe
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import ResumePoint, RunRequest, RunResult
-from tfbench.records.run_folder import CHECKPOINTS, find_newest, list_checkpoints
+from tfbench.records.run_folder import CHECKPOINTS, list_checkpoints
 
 # What may be changed when a run goes on; all else must be as it was for it to go on where it stopped.
 CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
@@ -208,11 +208,16 @@ def new_id() -> str:
 
 def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
     folder = files_folder(journal_path) / CHECKPOINTS
-    old = previous.request
-    known = {epoch: path for epoch, path in list_checkpoints(folder).items() if epoch <= len(previous.epochs)}
+    old, found = previous.request, list_checkpoints(folder)
+    known = {epoch: path for epoch, path in found.items() if epoch <= len(previous.epochs)}
     if old.resume and not known and previous.checkpoint_epoch is None:
         return old.resume  # it ended before a checkpoint of its own
-    epoch, path = max(known.items()) if known else find_newest(folder)
+    if not found:
+        raise UnknownNameError(
+            f"{folder}: no checkpoint to go on from. A run leaves one every N epochs with --checkpoint-every N, unless "
+            "it is limited by --steps or --seconds; `tfbench export` leaves checkpoints where they are."
+        )
+    epoch, path = max((known or found).items())
     if epoch > len(previous.epochs):  # the machine stopped before the last lines of the journal were on its disk
         raise RecipeError(
             f"run {old.run_id}: its journal ends before the checkpoint {path}, and there is no older one. Begin anew."

@@ -73,6 +73,7 @@ def execute_run(
         def is_over() -> bool:
             return stop.received is not None or time.monotonic() > latest
 
+        update = tracker.begin("prepare") if tracker else Future[Any]()  # as the framework is imported
         try:
             started = fork_or_start(request, settings, journal.path, observer, forker, is_over)
         except OSError as error:
@@ -81,7 +82,7 @@ def execute_run(
             raise TfbenchError(f"the measuring process cannot be started: {error.strerror}{where}.") from error
         with started as worker:
             server = None if state.tracking_uri == store.tracking_uri else state.tracking_uri
-            run = _Run(request, tracker, observer, worker, stop, limits, server)
+            run = _Run(request, tracker, update, observer, worker, stop, limits, server)
             rejection = run.follow()
             if rejection is None:
                 return run.conclude(journal, store)
@@ -116,6 +117,7 @@ class _Run:
 
     request: RunRequest
     tracker: Tracker | None
+    update: "Future[Any]"  # what it was last asked for
     observer: Observer
     worker: Worker | Group
     stop: StopSignals
@@ -127,7 +129,6 @@ class _Run:
     tracking_problem: str | None = None
 
     def __post_init__(self) -> None:
-        self.update: Future[Any] = self.tracker.begin("prepare") if self.tracker else Future()
         self.replay = Replay()
         self.replay.apply({"kind": "request", "time": self.request.created, **request_fields(self.request)})
 

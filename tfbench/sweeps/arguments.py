@@ -10,8 +10,7 @@ from tfbench.recipe import tables
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.toml_text import parse_value
 from tfbench.recipe.value_types import VARIABLE_SECTIONS
-from tfbench.records.scaling import MODE_STRATEGIES, Mode
-from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, WORKERS_KEY, Setup, Variation
+from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, MODE_STRATEGIES, WORKERS_KEY, Mode, Setup, Variation
 from tfbench.schema import build
 from tfbench.wording import shorten
 

@@ -8,7 +8,6 @@ from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.errors import TrackingError
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.run import TRIAL_TAG, Summary
-from tfbench.records.scaling import find_scaling_modes
 from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG, list_planned_runs
 from tfbench.report.history import HistoryEntry, Kind
 from tfbench.store.briefs import read_briefs
@@ -65,7 +64,7 @@ def _sweep(store: Store, sweep_id: str, briefs: Sequence[RunBrief]) -> HistoryEn
     own = {brief.run_id: brief.status for brief in briefs if brief.tags.get(SWEEP_TAG) == sweep_id}
     status = "INCOMPLETE" if num_left else "FAILED" if failed else "FINISHED"
     return HistoryEntry(
-        kind="scaling" if find_scaling_modes(plan) else "sweep",
+        kind="scaling" if plan.scaling_modes else "sweep",
         id=sweep_id,
         created=plan.created,
         recipe=plan.recipe_name,

@@ -16,10 +16,12 @@ from tfbench.recipe.devices import require_usable
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import require_code_allowed
 from tfbench.records.run import RunRequest
-from tfbench.records.scaling import Mode, replica_setups
 from tfbench.records.sweep import (
     BACKEND_KEY,
     BATCH_KEY,
+    MODE_STRATEGIES,
+    WORKERS_KEY,
+    Mode,
     Refinement,
     Setup,
     SweepPlan,
@@ -285,6 +287,32 @@ def plan_scaling(
     Raises:
         RecipeError: The backend has not all modes, or the batch does not divide among the devices.
     """
-    plan = new_plan(request, replica_setups(kind, counts, modes, request.recipe.training.backend), **options)
+    setups = replica_setups(kind, counts, modes, request.recipe.training.backend)
+    plan = new_plan(request, setups, scaling_modes=tuple(modes), **options)
     check_configurations(plan)
     return plan
+
+
+def replica_setups(
+    kind: str, counts: Sequence[int], modes: Sequence[Mode] = ("data",), backend: BackendName = "tensorflow"
+) -> tuple[Setup, ...]:
+    """Returns a setup for each number of devices and mode: one device is named, with nothing to distribute.
+
+    Args:
+        kind: Of the devices, "gpu" or "cpu".
+        counts: Numbers of devices.
+        modes: How several of them share the work.
+        backend: Whose strategies they are.
+    """
+    alone = "one_device" if backend == "tensorflow" else "default"
+    return tuple(
+        _make_setup(kind, count, strategy)
+        for count in counts
+        for strategy in ([alone] if count == 1 else [MODE_STRATEGIES[mode] for mode in modes])
+    )
+
+
+def _make_setup(kind: str, count: int, strategy: str) -> Setup:
+    if strategy == MODE_STRATEGIES["workers"]:
+        return Setup(strategy=strategy, devices=(f"{kind}:0",), values=((WORKERS_KEY, count),))
+    return Setup(strategy=strategy, devices=tuple(f"{kind}:{index}" for index in range(count)))

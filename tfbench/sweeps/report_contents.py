@@ -1,12 +1,9 @@
 """From a comparison and the store that its runs are in to all that a report is made of."""
 
-import collections
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
 from tfbench.recipe.tables import to_tables
@@ -17,11 +14,8 @@ from tfbench.records.sweep import SweepPlan, describe_setting
 from tfbench.report.comparison.plots import comparison_plots, corner_rows
 from tfbench.report.html_report import ReportContents
 from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time
-from tfbench.schema import to_plain
 from tfbench.store.store import Store
 from tfbench.wording import command_line
-
-_OF_FRAMEWORKS = ("tensorflow", "jax", "torch")  # which a run of another backend does not load
 
 
 def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None, *, created: float) -> ReportContents:
@@ -53,26 +47,10 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
         plan=plan,
         plots=tuple(plots),
         environment=newest.environment if newest else None,
-        differing=find_differing([to_plain(one.environment) for one in results.values() if one.environment]),
         commands=_list_commands(plan, results.values()),
         recipe_name=name,
         recipe_toml=format_toml(tables),
     )
-
-
-def find_differing(environments: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Returns what differs between environments: dotted name to the number of them with each value, most common first.
-
-    The load before the training differs always, and is left out.
-    """
-    flat = [flatten(environment) for environment in environments]
-    found: dict[str, dict[str, int]] = {}
-    for name in dict.fromkeys(name for values in flat for name in values):
-        missing = "not used" if name.startswith(_OF_FRAMEWORKS) else "unknown"
-        counts = collections.Counter(missing if (one := values.get(name)) is None else str(one) for values in flat)
-        if len(counts) > 1 and name != "load_average":
-            found[name] = dict(counts.most_common())
-    return found
 
 
 def _read_runs(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, RunResult], dict[str, str]]:

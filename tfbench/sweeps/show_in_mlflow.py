@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
-from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_modes
-from tfbench.records.sweep import PlannedRunResult, SweepPlan, describe_setting, format_value
+from tfbench.records.sweep import MODE_STRATEGIES, Mode, PlannedRunResult, SweepPlan, describe_setting, format_value
 from tfbench.report.comparison.plots import comparison_plots, lay_out
 from tfbench.report.run.sections import recovery_command
 from tfbench.runs.run_maker import server_of
@@ -70,9 +69,9 @@ def find_curves(plan: SweepPlan, comparison: Comparison) -> Iterator[Curve]:
     """
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     baseline = comparison.baseline if any(map(_is_conclusive, entries)) else None
-    if modes := find_scaling_modes(plan):
-        for place, mode in enumerate(modes):
-            name, over = ("all setups", "replicas") if modes == ("data",) else (mode, "devices")
+    if plan.scaling_modes:
+        for place, mode in enumerate(plan.scaling_modes):
+            name, over = ("all setups", "replicas") if plan.scaling_modes == ("data",) else (mode, "devices")
             yield _curve(name, place, over, _scaling_points(plan, comparison, mode), baseline, {"setup": name})
         return
     layout = lay_out(comparison)

@@ -32,7 +32,6 @@ _WITH_THREADS = ("numpy", "scipy.linalg", "pandas")  # OpenBLAS's and jemalloc's
 def main() -> None:
     """Imports what is asked for, and forks until the link is closed."""
     link = socket.socket(fileno=int(sys.argv[1]))
-    os.close(os.pidfd_open(os.getpid()))  # Linux 5.3 and later, without which nothing is forked
     for name in _WITH_THREADS:
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
@@ -79,9 +78,8 @@ def _watch(teller: socket.socket, request: dict[str, Any], streams: list[int]) -
             signal.pidfd_send_signal(pidfd, number)
             if poll.poll(_GRACE_SECONDS * 1000):
                 break
-    returncode = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with contextlib.suppress(OSError):
-        teller.send(json.dumps({"returncode": returncode}).encode())
+        teller.send(json.dumps({"returncode": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}).encode())
     os._exit(0)
 
 

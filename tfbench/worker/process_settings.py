@@ -1,8 +1,8 @@
 """What holds for the whole measuring process: Keras as it is imported, and what the framework and Keras are set to."""
 
-import contextlib
+import gc
 import sys
-from collections.abc import Iterator
+from typing import Any
 
 from tfbench import backends
 from tfbench.errors import DeviceError, MeasurementError
@@ -15,16 +15,22 @@ from tfbench.recipe.sections import Recipe, TrainingConfig
 def import_keras(backend: BackendName) -> None:
     """Imports Keras with a backend.
 
+    Garbage is not looked for in what is imported, neither meanwhile, which takes a second, nor later.
+
     Raises:
         DeviceError: The backend is not installed.
         MeasurementError: Keras uses another one.
     """
+    gc.disable()
     try:
         import keras
     except ModuleNotFoundError as error:
         if error.name != backend:
             raise
         raise DeviceError(describe_lack(backend)) from error
+    finally:
+        gc.freeze()
+        gc.enable()
     if keras.backend.backend() != backend:
         raise MeasurementError(f"Keras trains with {keras.backend.backend()}, asked for was {backend}.")
 
@@ -40,22 +46,15 @@ def set_process_wide(recipe: Recipe) -> None:
     training = recipe.training
     backends.current().set_process_wide(training)
     has_code = any(registry.is_code(section.name) for section in (recipe.model, recipe.dataset))
-    with contextlib.nullcontext() if has_code or recipe.model.name == "keras_file" else _without_tensorflow():
-        keras.utils.set_random_seed(training.seed)
-    configure_keras(training)
-
-
-@contextlib.contextmanager
-def _without_tensorflow() -> Iterator[None]:
-    """Has TensorFlow look as if it were not installed, unless it was imported before."""
-    is_there = "tensorflow" in sys.modules
-    if not is_there:
-        sys.modules["tensorflow"] = None  # type: ignore[assignment]  # cannot be found, to the import system
+    may_need = has_code or recipe.model.name == "keras_file" or "tensorflow" in sys.modules
+    hidden: dict[str, Any] = {} if may_need else {"tensorflow": None}  # cannot be found, to the import system
+    sys.modules.update(hidden)
     try:
-        yield
+        keras.utils.set_random_seed(training.seed)
     finally:
-        if not is_there:
-            del sys.modules["tensorflow"]
+        for name in hidden:
+            del sys.modules[name]
+    configure_keras(training)
 
 
 def configure_keras(training: TrainingConfig) -> None:

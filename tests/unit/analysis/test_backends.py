@@ -10,8 +10,8 @@ from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.fastest import find_standings
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
-from tfbench.records.scaling import replica_setups
 from tfbench.sweeps.arguments import parse_setup
+from tfbench.sweeps.plan import replica_setups
 
 BATCH = "training.global_batch_size"
 LABELS = {"tensorflow": "default cpu:0", **{name: f"default cpu:0 backend={name}" for name in ("jax", "torch")}}

@@ -13,8 +13,13 @@ from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.judging import Speedup
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.sweep import Setup
-from tfbench.report.comparison.comparison import comparison_document, comparison_records, comparison_table
-from tfbench.report.comparison.sweep import result_lines
+from tfbench.report.comparison.comparison import (
+    comparison_document,
+    comparison_records,
+    comparison_sections,
+    comparison_table,
+)
+from tfbench.report.table import text
 
 BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (setup.label for setup in TWO_SETUPS)
@@ -205,7 +210,8 @@ def networks(speeds: dict[int, dict[int, tuple[float, float]]]) -> Comparison:
 
 def test_two_varied_keys_have_three_sentences(golden: Callable[[str, str], None]) -> None:
     found = networks({units: {32: (100, 50), 64: (100, 100), 128: (100, 200)} for units in (100, 2000)})
-    golden("two_keys_80.txt", "\n".join(result_lines(found, 80)) + "\n")
+    lines = text(comparison_sections(found, find_verdict(found), is_full=False), 80)
+    golden("two_keys_80.txt", "\n".join(lines) + "\n")
     unlike = networks({100: {32: (100, 50), 64: (100, 200)}, 2000: {32: (100, 50), 64: (100, 50)}})
     assert find_verdict(unlike)[:2] == (
         f"With hidden_units=[100]: use {DEFAULT} at batch 32 and {MIRRORED} at batch 64.",
@@ -220,7 +226,7 @@ def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_th
         build_brief(round_number=n, speed_warnings=[*kinds[n:4], f"others kept {n} cores busy"]) for n in range(5)
     ]
     briefs.append(build_brief(round_number=6, warnings=["synthetic data"]))
-    lines = result_lines(compare(briefs, keys=[BATCH]), 120)
+    lines = text(comparison_sections(compare(briefs, keys=[BATCH]), (), is_full=False), 120)
     assert "Verdict" in lines
     assert lines[-6:] == [
         "Warnings",

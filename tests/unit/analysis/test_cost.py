@@ -8,8 +8,8 @@ from builders import build_epoch, build_recipe, build_request, build_result
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.records.run import DatasetSummary, ResumePoint, RunExit, RunResult
-from tfbench.report.run.costs import cost_facts
 from tfbench.report.run.run_document import run_document
+from tfbench.report.run.sections import cost_facts
 from tfbench.tracking import fields as tracked
 
 CREATED = 1_700_000_000.0  # of `build_request`

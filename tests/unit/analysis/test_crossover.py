@@ -85,22 +85,15 @@ def test_a_planted_crossing_is_found_within_ten_percent(truth: float) -> None:
     assert num_rounds <= 6
 
 
-def test_a_value_that_fails_is_named() -> None:
+def test_a_value_that_fails_bounds_the_range() -> None:
     found = found_of({8: 2.0, 32: 2.0}, {16: "it failed", 128: "out of memory"})
     assert (found.largest_fit, found.first_beyond) == (32, 128)
-    text = " ".join(crossover_sentences(found))
-    assert f"global_batch_size 16 could not be measured: {SECOND}: FAILED: it failed." in text
-    assert "The largest global_batch_size that could be measured is 32; 128 could not" in text
 
 
-def test_without_a_crossing_it_is_said_what_was_seen() -> None:
-    none = f"No crossover found over global_batch_size: compared with {FIRST}, {SECOND} is"
-    assert crossover_sentences(found_of({8: 2.0, 32: 2.0})) == [f"{none} faster from 8 to 32."]
-    assert crossover_sentences(found_of({8: 1.0, 32: 0.5}))[0].startswith(
-        f"{none} not measurably different at 8, slower"
-    )
-    (noisy,) = crossover_sentences(found_of({8: 1.0, 32: 1.0}, noise=0.9))
-    assert "is inconclusive from 8 to 32. Try more rounds (--repeats)" in noisy
+def test_without_a_crossing_it_is_said() -> None:
+    for ratios in ({8: 2.0, 32: 2.0}, {8: 1.0, 32: 0.5}):  # what was seen instead, the verdict says
+        assert crossover_sentences(found_of(ratios)) == ["No crossover found over global_batch_size."]
+    assert crossover_sentences(found_of({})) == []
 
 
 @pytest.mark.parametrize(

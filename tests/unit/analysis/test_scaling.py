@@ -10,11 +10,11 @@ from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.scaling import Estimate, Scaling, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
-from tfbench.records.scaling import Mode, find_scaling_modes, replica_setups
-from tfbench.records.sweep import Setup, resolve_recipe
+from tfbench.records.sweep import Mode, resolve_recipe
 from tfbench.report.comparison.comparison import comparison_document
 from tfbench.report.comparison.plots import comparison_plots, corner_rows
 from tfbench.report.comparison.scaling import scaling_section
+from tfbench.sweeps.plan import replica_setups
 
 STRONG = {1: 960.0, 2: 1536.0, 4: 1920.0}  # samples/s: 1.6 and 2 times the speed of one replica
 DRIFT = (1.0, 1.02, 1 / 1.02)  # of the machine, from round to round; it cancels out
@@ -216,21 +216,12 @@ def test_the_table_and_the_verdict_have_modes(golden: Callable[[str, str], None]
     golden("scaling_modes.txt", "\n".join([*table_lines(comparison, 160), "", *find_verdict(comparison), ""]))
 
 
-def test_a_plan_that_varies_more_or_does_not_begin_with_one_device_is_none_of_scaling() -> None:
-    assert find_scaling_modes(build_plan()) == ()  # batch sizes are varied
-    for setups in (replica_setups("cpu", (1, 2))[::-1], replica_setups("cpu", (2,))):
-        assert find_scaling_modes(build_plan(variations=(), setups=setups)) == ()
-
-
-def test_a_plan_of_modes_is_known_by_its_setups_and_keeps_meshes_from_those_that_cut_nothing() -> None:
+def test_a_plan_of_modes_keeps_meshes_from_those_that_cut_nothing() -> None:
     setups = [
         dataclasses.replace(setup, values=(("training.backend", "jax"),))
         for setup in replica_setups("cpu", (1, 2), MODES, "jax")
     ]
     plan = build_plan(variations=(), setups=tuple(setups))
-    assert find_scaling_modes(plan) == MODES
-    unlike = (*setups[:2], Setup(strategy="other", devices=("cpu:0",)))
-    assert find_scaling_modes(build_plan(variations=(), setups=unlike)) == ()
     plan.tables["distribution"] |= {"strategy": "hybrid", "mesh": {"data": 2}}
     meshes = [resolve_recipe(plan, {}, setup).distribution.mesh for setup in (setups[0], setups[1], setups[3])]
     assert meshes == [{}, {}, {"data": 2}]

@@ -167,10 +167,6 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         [on(cpu_governor="powersave"), on(cpu_governor="performance, powersave")],
         [on(cpu_governor="performance"), on(cpu_governor=None)],
     ),
-    "priority": (
-        [on(niceness=1), on(niceness=15)],
-        [on(niceness=0), on(niceness=-5)],
-    ),
     "not_as_asked": (
         [
             compiled("", "xla"),

@@ -68,15 +68,13 @@ def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: S
 def test_any_runs_make_a_report_with_the_commands_that_made_them(in_tmp_path: Path) -> None:
     store = Store(Path("mlruns"))
     for index in (0, 2, 6):
-        environment = build_environment(keras="3.13.0" if index == 6 else "3.12.0", load_average=0.1 * index)
+        environment = build_environment(keras="3.13.0" if index == 6 else "3.12.0")
         result = build_sized_result(index, environment=environment)
         argv = ("run", "mnist_mlp", "--name", "a b")
         write_journal(store, dataclasses.replace(result, request=dataclasses.replace(result.request, argv=argv)))
     comparison = compare_stored(store)
     contents = gather_contents(store, comparison, None, created=1.0)
-    assert contents.environment is not None
-    assert contents.environment.keras == "3.13.0"  # of the newest run
-    assert contents.differing == {"keras": {"3.12.0": 2, "3.13.0": 1}}
+    assert contents.environment and contents.environment.keras == "3.13.0"  # of the newest run
     assert contents.commands == ("tfbench run mnist_mlp --name 'a b'",)
     assert 'name = "mlp"' in contents.recipe_toml
 

@@ -10,8 +10,6 @@ import pytest
 from searches import PlantedRuns
 from tfbench.errors import DeviceError
 from tfbench.machine import devices
-from tfbench.records.scaling import find_scaling_modes
-from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps import plan
@@ -20,10 +18,6 @@ from tfbench.sweeps.plan import choose_kind
 Cli = Callable[..., Any]
 MakeRuns = Callable[..., PlantedRuns]
 SCALE = ("scale", "mnist_mlp", "--data", "synthetic")
-
-
-def plan_of(runs: PlantedRuns) -> SweepPlan:
-    return read_sweep(Store(Path("mlruns")), runs.requests[0].tags["tfbench.sweep"])[0]
 
 
 def test_strong_scaling_divides_one_batch_and_is_a_sweep(
@@ -41,8 +35,8 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(
     ]
     again = tfbench("compare", "--sweep", "@last")
     assert again.exit_code == 0 and again.stdout in done.stdout
-    plan = plan_of(runs)
-    assert (plan.per_replica_batch_size, find_scaling_modes(plan)) == (None, ("data",))
+    plan, _ = read_sweep(Store(Path("mlruns")), runs.requests[0].tags["tfbench.sweep"])
+    assert (plan.per_replica_batch_size, plan.scaling_modes) == (None, ("data",))
 
 
 @pytest.mark.parametrize(

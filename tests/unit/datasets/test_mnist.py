@@ -26,15 +26,11 @@ def arrays() -> Samples:
     }
 
 
-def write_npz(path: Path, arrays: Samples) -> None:
-    named = {f"{kind}_{key}": array for key, pair in arrays.items() for kind, array in zip("xy", pair, strict=True)}
-    np.savez(path, **named)
-
-
 @pytest.mark.parametrize("form", ["plain", "packed", "with a point", "npz"])
 def test_its_samples_are_those_in_the_files(tmp_path: Path, arrays: Samples, form: str) -> None:
     if form == "npz":
-        write_npz(tmp_path / NPZ_FILE, arrays)
+        named = {f"{kind}_{key}": array for key, pair in arrays.items() for kind, array in zip("xy", pair, strict=True)}
+        np.savez(tmp_path / NPZ_FILE, **named)
     else:
         write_idx(tmp_path, IDX_FILES, arrays, packed=form == "packed")
     if form == "with a point":

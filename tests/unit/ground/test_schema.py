@@ -59,10 +59,6 @@ class Outer:
             raise ValueError("flag does not go with slow.")
 
 
-def problems_of(**values: Any) -> list[str]:
-    return find_problems(Outer, values, "outer")[1]
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -92,7 +88,7 @@ def problems_of(**values: Any) -> list[str]:
     ],
 )
 def test_says_where_what_was_expected_and_what_was_received(values: dict[str, Any], message: str) -> None:
-    (problem,) = problems_of(**values)
+    (problem,) = find_problems(Outer, values, "outer")[1]
     assert problem.startswith(message)
 
 

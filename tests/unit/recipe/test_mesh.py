@@ -6,16 +6,10 @@ import pytest
 
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe.devices import Device, find_mesh, require_usable
-from tfbench.recipe.mesh import Mesh, VariableShape, lay_out
+from tfbench.recipe.mesh import Mesh, lay_out
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
-NETWORK = [
-    VariableShape("conv/kernel", (3, 3, 4, 8), "Conv2D"),
-    VariableShape("fc1/kernel", (72, 16), "Dense"),
-    VariableShape("fc1/bias", (16,), "Dense"),
-    VariableShape("fc2/kernel", (16, 10), "Dense"),
-    VariableShape("fc2/bias", (10,), "Dense"),
-]
+NETWORK = {"fc1/kernel": (72, 16), "fc1/bias": (16,), "fc2/kernel": (16, 10), "fc2/bias": (10,)}
 
 
 def mesh_of_four(strategy: Any, asked: Any) -> Mesh:

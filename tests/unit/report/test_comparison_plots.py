@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 
 from sweeps import TWO_SETUPS, build_brief
-from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.records.sweep import Setup
 from tfbench.report.comparison.plots import comparison_plots, corner_rows, lay_out
@@ -100,11 +99,12 @@ def test_single_runs_have_no_intervals_and_what_there_is_nothing_of_no_plot() ->
 def test_the_x_axis_is_the_batch_size_or_what_else_is_varied(
     settings: list[dict[str, Any]], label: str, xs: list[float]
 ) -> None:
-    def brief_of(index: int, setting: dict[str, Any]) -> RunBrief:
-        size = setting.get(WIDTH, [1000])[0]
-        return build_brief(100.0, batch=setting.get(BATCH, 32), parameters=size, settings=setting, run_id=str(index))
-
-    briefs = [brief_of(index, setting) for index, setting in enumerate(settings)]
+    briefs = [
+        build_brief(
+            100.0, batch=one.get(BATCH, 32), parameters=one.get(WIDTH, [1000])[0], settings=one, run_id=str(index)
+        )
+        for index, one in enumerate(settings)
+    ]
     layout = lay_out(compare(briefs, keys=list(settings[0])))
     assert layout.x_label == label
     assert [x for panel in layout.panels for x, _ in panel.points] == xs

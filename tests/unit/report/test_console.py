@@ -26,7 +26,6 @@ from tfbench.records.machine import BreakdownRecord, InputCheck, PeakCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run.console import RunConsole
-from tfbench.report.run.header import epoch_header
 from tfbench.report.run.sections import next_section, run_sections
 from tfbench.report.table import text
 from tfbench.runs.run import Run
@@ -162,20 +161,14 @@ def show(
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("name", "result", "width"),
-    [
-        ("mnist_80.txt", build_mnist_run(), 80),
-        ("failed_80.txt", build_failed_run(), 80),
-    ],
-)
+@pytest.mark.parametrize(("name", "result"), [("mnist", build_mnist_run()), ("failed", build_failed_run())])
 @pytest.mark.parametrize("is_full", [True, False])
 def test_a_run_without_a_terminal_is_shown_as_in_the_golden_file(
-    golden: Golden, name: str, result: RunResult, width: int, is_full: bool
+    golden: Golden, name: str, result: RunResult, is_full: bool
 ) -> None:
-    shown = show(result, width=width, is_full=is_full, tracked=None if "failed" in name else TRACKED)
-    assert shown.isascii() and max(map(len, shown.splitlines())) <= width
-    golden(f"{'console' if is_full else 'console_short'}_{name}", shown)
+    shown = show(result, width=80, is_full=is_full, tracked=None if name == "failed" else TRACKED)
+    assert shown.isascii() and max(map(len, shown.splitlines())) <= 80
+    golden(f"{'console' if is_full else 'console_short'}_{name}_80.txt", shown)
 
 
 def sections_of(result: RunResult, summary: Summary | None = None, *, width: int = 200, is_full: bool = False) -> str:
@@ -201,30 +194,6 @@ def test_settings_have_what_was_read_back_of_onednn_and_of_threads() -> None:
     shown = sections_of(dataclasses.replace(build_mnist_run(), environment=environment), is_full=True).split()
     assert shown[shown.index("tensorflow_onednn") + 1] == "false"
     assert shown[shown.index("thread_variables") + 1] == "OMP_NUM_THREADS=1"
-
-
-def shown_epochs(elapsed: list[float], *, num_epochs: int | None, is_full: bool = False) -> list[str]:
-    """Returns the first column of a table of epochs that ended after so many seconds."""
-    recipe = build_recipe(training={"epochs": num_epochs or 1}, measurement={} if num_epochs else {"steps": 1000})
-    result = build_result(request=build_request(recipe=recipe))
-    file = io.StringIO()
-    console = RunConsole(quiet_stdout=False, is_full=is_full, console=Console(file=file, width=80))
-    console.ready(result)
-    for number, seconds in enumerate(elapsed, start=1):
-        console.epoch(build_epoch(epoch=number, num_steps=20, elapsed_seconds=seconds))
-    console.finish(Run(result=result, summary=Summary(metrics={}), tracked=None, journal=Path(JOURNAL)))
-    rows = file.getvalue().partition(epoch_header())[2].partition("samples/s excludes")[0]
-    return [line.split()[0] for line in rows.splitlines() if line]
-
-
-def test_a_long_table_of_epochs_loses_its_middle() -> None:
-    numbers = [float(number) for number in range(1, 101)]
-    first, tens = [str(number) for number in range(1, 17)], [str(ten) for ten in range(20, 101, 10)]
-    assert shown_epochs(numbers, num_epochs=100) == [*first, *tens]
-    assert shown_epochs(numbers[:37], num_epochs=None) == [*first, "20", "30", "37"]
-    assert shown_epochs(numbers, num_epochs=100, is_full=True) == [str(number) for number in range(1, 101)]
-    minutes = [61.0 * number for number in range(1, 21)]  # it is never silent for long
-    assert shown_epochs(minutes, num_epochs=20) == [str(number) for number in range(1, 21)]
 
 
 def test_a_part_of_an_epoch_is_marked_and_is_none() -> None:

@@ -1,6 +1,5 @@
 import html.parser
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 from builders import build_environment
@@ -48,7 +47,7 @@ class Page(html.parser.HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def compared(figures: Mapping[str, float] = MappingProxyType({}), **fields: Any) -> Comparison:
+def compared(**fields: Any) -> Comparison:
     """Compares two setups at two batch sizes in two rounds; at the second, one of them ran out of memory."""
     briefs = [
         build_brief(speed + number, setup=setup, batch=batch, round_number=number, **fields)
@@ -56,8 +55,6 @@ def compared(figures: Mapping[str, float] = MappingProxyType({}), **fields: Any)
         for batch in batches
         for number in (1, 2)
     ]
-    for number, brief in enumerate(briefs):
-        brief.metrics.update({name: value + number for name, value in figures.items()})
     reason = "out of memory: it took 9 GiB"
     failure = Failure(setting={BATCH: 64}, setup=MIRRORED, outcome="KILLED", reason=reason)
     return compare(briefs, keys=[BATCH], failures=[failure])
@@ -72,7 +69,6 @@ def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportCo
         "plan": build_plan(),
         "plots": (build_plot(title="speed"),),
         "environment": build_environment(),
-        "differing": {"keras": {"3.12.0": 3, "3.13.0": 1}},
         "commands": ("tfbench sweep test.toml --repeats 2",),
         "recipe_name": "test",
         "recipe_toml": '[model]\nname = "mlp"\n',
@@ -81,10 +77,9 @@ def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportCo
 
 
 def test_a_report_is_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:
-    breakdown = {f"breakdown/{name}_seconds": 5.0 for name in ("startup", "first_step", "wall")}
     gpu = Gpu(name="Example GPU", memory_bytes=8 * 2**30, driver="555.42", power_limit_watts=400.0)
     environment = build_environment(gpus=(gpu,), git_dirty=True, cpu_governor=None)
-    contents = contents_of(compared(breakdown), plots=(), environment=environment)
+    contents = contents_of(plots=(), environment=environment)
     golden("report.html", html_of(report_sections(contents)))
 
 
@@ -116,7 +111,6 @@ def test_every_text_from_outside_is_escaped() -> None:
         verdict=(EVIL,),
         plots=(build_plot(name='"><script>', title=f'"{EVIL}'),),
         environment=build_environment(hostname=EVIL, cpu_model=EVIL),
-        differing={EVIL: {EVIL: 1}},
         commands=(EVIL,),
         recipe_name=EVIL,
         recipe_toml=EVIL,
@@ -128,10 +122,9 @@ def test_every_text_from_outside_is_escaped() -> None:
 
 
 def test_what_there_is_nothing_of_is_left_out_or_said() -> None:
-    page = Page(render_report(contents_of(plan=None, differing={}, verdict=())))
+    page = Page(render_report(contents_of(plan=None, verdict=())))
     assert "rounds" not in page.texts["dt"]
     assert page.texts["title"] == ["Test: comparison of runs, tfbench report"]
-    assert "All runs were made in the same environment." in page.texts["li"]
     assert "Nothing is compared: there is one setup, or none with a speed." in page.texts["li"]
 
 

@@ -32,7 +32,7 @@ FOLLOW = "import os, sys; os.read(0, 1); os._exit(7)"  # ends once the pipe from
 @pytest.fixture
 def forker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forker]:
     monkeypatch.setattr(children, "FORKS_MODULE", "fake_forks")
-    monkeypatch.setenv("PYTHONPATH", str(Path(fake_forks.__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(fake_forks.__file__).parent), prepend=os.pathsep)
     found = Forker()
     yield found
     found.close()

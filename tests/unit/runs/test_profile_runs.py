@@ -91,7 +91,6 @@ def test_the_last_run_that_trained_is_found_behind_a_profile(store: Store) -> No
         ("report", "aaa"),
         ("diff", "aaa", "@last"),
         ("run", "--resume", "aaa"),
-        ("check", "mnist_mlp", "--baseline", "aaa"),
     ],
 )
 def test_a_profile_that_is_named_as_a_training_is_called_what_it_is(

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from sweeps import BATCHES, TWO_SETUPS, build_plan, write_sweep
-from tfbench.records.scaling import replica_setups
 from tfbench.records.sweep import PlannedRun, SweepPlan, Variation
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.plan import replica_setups
 from tfbench.sweeps.show_in_mlflow import find_curves
 from tfbench.tracking.tracker import Curve
 
@@ -66,6 +66,7 @@ def test_a_sweep_that_is_half_done_says_so_in_the_names(tmp_path: Path) -> None:
 
 
 def test_numbers_of_replicas_make_one_curve(tmp_path: Path) -> None:
-    plan = build_plan(variations=(), setups=replica_setups("cpu", (1, 2, 4)), per_replica_batch_size=32)
+    setups = replica_setups("cpu", (1, 2, 4))
+    plan = build_plan(variations=(), setups=setups, per_replica_batch_size=32, scaling_modes=("data",))
     (curve,) = curves_of(tmp_path, plan, lambda planned: 100.0 * (1 + planned.setup))
     assert (curve.over, speeds(curve), len(curve.run_ids)) == ("replicas", {1: 100.0, 2: 200.0, 4: 300.0}, 6)

@@ -37,10 +37,6 @@ from tfbench.sweeps.plan import check_configurations
 from tfbench.sweeps.sweep import run_sweep
 
 
-def no_tracker(*arguments: Any) -> Any:
-    pytest.fail("nothing is to be tracked")
-
-
 def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns]:
     runs = FakeRuns(*fates)
     with new_log(store, build_plan(**fields)) as log:
@@ -146,7 +142,7 @@ def test_what_a_killed_sweep_left_is_removed_by_a_recovery_unless_a_process_is_a
     for folder in (killed, alive):
         folder.mkdir()
     with reopened_log(store, "abc"):
-        assert recover(store, no_tracker) == []
+        assert recover(store, lambda *_: pytest.fail("nothing is to be tracked")) == []
         assert (killed.exists(), alive.exists()) == (False, True)
 
 

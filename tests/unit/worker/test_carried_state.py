@@ -13,7 +13,7 @@ from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
-from tfbench.recipe.sections import ModelConfig, Recipe, TrainingConfig
+from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.worker import training
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.recorder import build_callbacks
@@ -34,11 +34,10 @@ def make_waves(length: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=(ROWS, length, 1)).astype(np.float32)
 
 
-def run_numpy(model: Any, inputs: Array, hidden: Array | None = None, cell: Array | None = None) -> Any:
-    """Computes a model's outputs and last state from its weights, step by step, from zero where no state is given."""
+def run_numpy(model: Any, inputs: Array) -> Any:
+    """Computes a model's outputs and last state from its weights, step by step, from zero."""
     dense, bias, kernel, recurrent, lstm_bias, head, head_bias = (weight.numpy() for weight in model.weights)
-    hidden = np.zeros((ROWS, UNITS), np.float32) if hidden is None else hidden
-    cell = np.zeros((ROWS, UNITS), np.float32) if cell is None else cell
+    hidden = cell = np.zeros((ROWS, UNITS), np.float32)
     outputs = []
     for step in range(inputs.shape[1]):
         gates = (inputs[:, step] @ dense + bias) @ kernel + hidden @ recurrent + lstm_bias
@@ -162,15 +161,6 @@ def test_random_starts_are_drawn_with_replacement_and_anew_in_every_epoch() -> N
     assert draw(3, first_step=13) == drawn[130:160]
 
 
-def build_sine(model: dict[str, Any], dataset: dict[str, Any], training: dict[str, Any], **sections: Any) -> Recipe:
-    return build_recipe(
-        model={"name": "sine_lstm", "stateful": True} | model,
-        dataset={"name": "sine"} | dataset,
-        training={"global_batch_size": 10, "loss": "summed_squared_error"} | training,
-        **sections,
-    )
-
-
 @pytest.mark.parametrize(
     ("model", "dataset", "training", "problem"),
     [
@@ -195,5 +185,9 @@ def test_what_does_not_go_with_a_carried_state_is_rejected(
     model: dict[str, Any], dataset: dict[str, Any], training: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(RecipeError) as caught:
-        build_sine(model, dataset, training)
+        build_recipe(
+            model={"name": "sine_lstm", "stateful": True} | model,
+            dataset={"name": "sine"} | dataset,
+            training={"global_batch_size": 10, "loss": "summed_squared_error"} | training,
+        )
     assert problem in str(caught.value)

@@ -86,8 +86,3 @@ def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_ta
     assert [epoch.epoch_seconds for epoch in read.epochs] == pytest.approx([0.12] * 3)
     assert [epoch.validation_seconds for epoch in read.epochs] == pytest.approx([0.07] * 3)
     assert read.readings.clock.steady_steps_per_second == unread.readings.clock.steady_steps_per_second
-
-
-def test_a_limit_within_an_epoch_ends_its_training() -> None:
-    training = Training(steps=6)
-    assert training.events == ["1-1", "2-5", "steady", "6-9", "10-11"]

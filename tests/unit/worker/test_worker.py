@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from runs import wait_until
+from tfbench import backends
 from tfbench.errors import DatasetError
 from tfbench.records.journal import Journal
 from tfbench.worker import __main__ as worker
@@ -63,6 +64,7 @@ def test_what_ended_a_run_whose_journal_is_full_is_told_to_its_parent(
 def test_memory_that_could_not_be_had_is_the_reason_also_where_it_made_something_else_fail(tmp_path: Path) -> None:
     import tensorflow as tf
 
+    backends.current()  # as it is where its errors come up
     journal = Journal(tmp_path / "run.jsonl")
     try:
         try:

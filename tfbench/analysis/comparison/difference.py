@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from tfbench.analysis.comparison.equality import Difference, find_differences, find_unequal, flatten
-from tfbench.metrics import METRICS, Better
+from tfbench.metrics import METRICS
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunResult, Summary
 from tfbench.schema import to_plain
@@ -73,8 +73,7 @@ def _find_results(a: Summary, b: Summary) -> tuple[ResultDifference, ...]:
     names = [
         name
         for name, metric in METRICS.items()
-        if metric.better is not Better.NEITHER
-        and (not name.startswith("breakdown/") or name == "breakdown/wall_seconds")
+        if metric.better != "neither" and (not name.startswith("breakdown/") or name == "breakdown/wall_seconds")
     ]
     names.sort(key=lambda name: name != SPEED_METRIC)
     pairs = [ResultDifference(name=name, a=a.metrics.get(name), b=b.metrics.get(name)) for name in names]

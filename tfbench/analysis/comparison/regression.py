@@ -10,10 +10,8 @@ from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs, Speedup
 from tfbench.analysis.comparison.judging import judge as judge_runs
 from tfbench.errors import ComparisonError
-from tfbench.records.run import RunRequest, RunResult
+from tfbench.records.run import RunResult
 from tfbench.schema import PositiveNumber, Text, schema
-
-FORMAT_VERSION: Literal[1] = 1
 
 # The level of a quiet machine differs by about 2 % from one session to the next: 5 % is beyond what that explains.
 DEFAULT_FAIL_ABOVE = 0.05
@@ -36,7 +34,7 @@ class SpeedSample:
     may differ, and is said: versions, the commit of the working tree, the length of the runs.
     """
 
-    format_version: Literal[1] = FORMAT_VERSION
+    format_version: Literal[1] = 1
     recipe: Text
     created: float  # of the first run, seconds since 1970, UTC
     group: str  # of the runs
@@ -112,15 +110,6 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
         equals={name: value for name, value in samples[0].items() if name not in DIGESTS},
         circumstances=_list_circumstances(results[0]),
     )
-
-
-def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:
-    """Returns what is seen to be unequal before anything is run: backend, model, data and training of the recipe."""
-    recipe = request.recipe
-    values = {"backend": recipe.training.backend} | _list_equals(RunResult(request=request))
-    values |= {"strategy": recipe.distribution.strategy}
-    known = {name: value for name, value in baseline.equals.items() if name in values}
-    return find_differences(known, {name: value for name, value in values.items() if name in known})
 
 
 def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: str) -> None:

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.recipe.sections import CUTTING_STRATEGIES
-from tfbench.records.scaling import MODE_STRATEGIES, Mode, mode_of
-from tfbench.records.sweep import WORKERS_KEY
+from tfbench.records.sweep import MODE_STRATEGIES, WORKERS_KEY, Mode
 
+_MODES = {strategy: mode for mode, strategy in MODE_STRATEGIES.items()}
 _BYTES_PER_PARAMETER = 4  # replicas exchange gradients of 32 bits
 _COMPARED = {"global_batch_size", "backend", WORKERS_KEY.partition(".")[2]}  # in which setups may differ on purpose
 
@@ -140,7 +140,7 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
         ScalingPoint(
             entry=entry,
             num_devices=entry.runs[0].num_devices,
-            mode=None if entry.runs[0].num_devices == 1 else mode_of(entry.runs[0].strategy),
+            mode=None if entry.runs[0].num_devices == 1 else _MODES.get(entry.runs[0].strategy),
             num_replicas=entry.runs[0].num_replicas,
             global_batch_size=entry.global_batch_size or 0,
             adds_hardware=adds_hardware,

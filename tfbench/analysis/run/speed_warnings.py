@@ -100,16 +100,6 @@ def _cpu_governor(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "The measuring process ran with niceness {niceness}, so it shares cores differently from a usual process.",
-    "Use niceness 0, or compare only with runs like this one.",
-)
-def _priority(run: Evidence) -> Iterator[Values]:
-    niceness = run.result.environment.niceness if run.result.environment else None
-    if niceness and niceness > 0:
-        yield {"niceness": niceness}
-
-
-@MACHINE.row(
     "training.{name} was {used}, but the recipe asks for {asked}.",
     "Do not compare this run with others of the recipe.",
 )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,7 +13,7 @@ from tfbench.backends.jax.mesh_distribution import MeshDistribution, name_in
 from tfbench.errors import DeviceError
 from tfbench.machine.environment import cpu_model
 from tfbench.recipe.devices import find_mesh, parse_devices, require_fitting
-from tfbench.recipe.mesh import Mesh, VariableShape, lay_out
+from tfbench.recipe.mesh import Mesh, lay_out
 from tfbench.recipe.sections import CUTTING_STRATEGIES, DistributionConfig, TrainingConfig
 from tfbench.records.placement import Placement, WorkerRank
 from tfbench.wording import shorten
@@ -102,7 +103,7 @@ def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any
     Raises:
         RecipeError: The layout does not fit the network.
     """
-    shapes = list_shapes(model) if config.strategy in CUTTING_STRATEGIES else []
+    shapes = list_dense(model) if config.strategy in CUTTING_STRATEGIES else {}
     cut = lay_out(shapes, placed.mesh) if config.strategy in CUTTING_STRATEGIES else {}
     paths = {name_in(model, variable.path): variable.path for variable in model.variables}
     layout = {paths[name]: axes for name, axes in cut.items()}
@@ -124,19 +125,14 @@ def _cut_outputs(model: Any, layout: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def list_shapes(model: Any) -> list[VariableShape]:
-    """Returns the trainable variables of a model, as layouts are made of them."""
-    kinds = {
-        id(weight): type(layer).__name__ for layer in model._flatten_layers() for weight in layer._trainable_variables
-    }
-    return [
-        VariableShape(name_in(model, weight.path), tuple(weight.shape), kinds.get(id(weight), ""))
-        for weight in model.trainable_variables
-    ]
+def list_dense(model: Any) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of the trained variables of dense layers, as layouts are made of them."""
+    dense = [layer for layer in model._flatten_layers() if type(layer).__name__ == "Dense"]
+    return {name_in(model, weight.path): tuple(weight.shape) for layer in dense for weight in layer.trainable_variables}
 
 
-def _notes(shapes: list[VariableShape], cut: dict[str, Any]) -> tuple[str, ...]:
-    whole = [one.name for one in shapes if one.layer_kind == "Dense" and len(one.shape) > 1 and one.name not in cut]
+def _notes(shapes: Mapping[str, tuple[int, ...]], cut: Collection[str]) -> tuple[str, ...]:
+    whole = [name for name, shape in shapes.items() if len(shape) > 1 and name not in cut]
     if not whole:
         return ()
     return (f"whole on every device, since its outputs do not divide: {', '.join(whole)}",)

@@ -23,6 +23,7 @@ PREFETCHED_BATCHES = 4  # batches waiting to be used
 # Of a batch as float32, at most, for one thread to make batches one after another: below it, waking others for every
 # operation takes more processor time than the work (batches of 32 x 784: three times as much), above it less.
 LIGHT_BYTES = 2**20
+_unconverted = tf.autograph.experimental.do_not_convert  # AutoGraph takes half a second, and has nothing to convert
 _BROKEN, _END = "<broken sample>", "</broken sample>"  # around what is told of one, in TensorFlow's message
 
 
@@ -184,7 +185,7 @@ def _decode(split: Split, spec: DatasetSpec, samples: tf.data.Dataset) -> tf.dat
         sample = tf.numpy_function(call, [row], tf.as_dtype(spec.input_dtype), stateful=False)
         return tf.ensure_shape(sample, spec.stored_shape or spec.input_shape), *others
 
-    return samples.map(decode, num_parallel_calls=len(os.sched_getaffinity(0)))
+    return samples.map(_unconverted(decode), num_parallel_calls=len(os.sched_getaffinity(0)))
 
 
 def _is_light(split: Split, spec: DatasetSpec, batch_size: int) -> bool:
@@ -196,7 +197,9 @@ def _is_light(split: Split, spec: DatasetSpec, batch_size: int) -> bool:
 
 
 def _map(dataset: tf.data.Dataset, function: Callable[..., Any], *, is_light: bool) -> tf.data.Dataset:
-    return _map_inline(dataset, function) if is_light else dataset.map(function, num_parallel_calls=PARALLEL_BATCHES)
+    if is_light:
+        return _map_inline(dataset, function)
+    return dataset.map(_unconverted(function), num_parallel_calls=PARALLEL_BATCHES)
 
 
 def _map_inline(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
@@ -204,7 +207,7 @@ def _map_inline(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.da
 
     `Dataset.map` hands each of them to another thread. TensorFlow can do without, and publishes no way to ask for it.
     """
-    return map_op._MapDataset(dataset, function, use_inter_op_parallelism=False)
+    return map_op._MapDataset(dataset, _unconverted(function), use_inter_op_parallelism=False)
 
 
 def ahead(batches: tf.data.Dataset) -> tf.data.Dataset:

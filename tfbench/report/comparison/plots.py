@@ -120,7 +120,7 @@ def _scaling(comparison: Comparison, scaling: Scaling, finding: str) -> Plot:
     return Plot(
         name="scaling.png",
         title=f"Speed-up over one {noun} by number of {noun}s, with 95 % intervals\n"
-        f"{scaling_title(scaling)}{kind}\n{_subject(comparison)}",
+        f"{scaling_title(scaling.kind, scaling.batch_size)}{kind}\n{_subject(comparison)}",
         finding=finding,
         x_label=f"{noun}s",
         y_label=f"speed-up over one {noun} (higher is faster)",

@@ -1,6 +1,6 @@
 """How training scales, as text and JSON."""
 
-from typing import Any
+from typing import Any, Literal
 
 from tfbench.analysis.comparison.scaling import Scaling
 from tfbench.report.comparison.speeds import speed_text, speedup_text
@@ -11,11 +11,10 @@ from tfbench.report.table import Column, Section, Table
 _OF_ENTRY = ("step_seconds", "transfer_share", "input_share")
 
 
-def scaling_title(scaling: Scaling) -> str:
-    """Returns which kind of scaling it is, and of which batch."""
-    if scaling.kind == "weak":
-        return f"Weak scaling: {scaling.batch_size:,} samples per step on each device"
-    return f"Strong scaling: {scaling.batch_size:,} samples per step in total"
+def scaling_title(kind: Literal["strong", "weak"], batch_size: int) -> str:
+    """Returns which kind of scaling it is, and of which batch: of all devices, or where it is weak of each."""
+    where = "on each device" if kind == "weak" else "in total"
+    return f"{kind.title()} scaling: {batch_size:,} samples per step {where}"
 
 
 def scaling_section(scaling: Scaling, *notes: str) -> Section:
@@ -45,7 +44,8 @@ def scaling_section(scaling: Scaling, *notes: str) -> Section:
         for point in scaling.points
     ]
     known = tuple(one for one in columns if any(row[one.key] is not None for row in rows))
-    table = Table("speed by number of devices", known, rows, (f"{scaling_title(scaling)}.", *notes))
+    title = scaling_title(scaling.kind, scaling.batch_size)
+    table = Table("speed by number of devices", known, rows, (f"{title}.", *notes))
     return Section("Scaling", tables=(table,))
 
 

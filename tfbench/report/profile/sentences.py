@@ -51,8 +51,6 @@ def next_command(result: RunResult) -> list[str]:
     cause, backend = found.name.partition(" of ")[0], recipe.training.backend
     if cause in _PAID_BY_CALLS and backend == "tensorflow":  # the others have one step per call
         return ["run", *words, "--fast"]
-    if cause in (*_PAID_BY_CALLS, "optimizer") and result.placement:  # paid per step, whatever its samples
-        return ["profile", *words, "--global-batch-size", str(2 * result.placement.global_batch_size)]
     if found.layer and backend != "jax":
         compiler = "inductor" if backend == "torch" else "xla"
         return ["sweep", *words, "--setup", "default", "--setup", f"default compiler={compiler}"]

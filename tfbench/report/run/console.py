@@ -23,8 +23,6 @@ from tfbench.wording import cut, one_line, without_secrets
 if TYPE_CHECKING:
     from tfbench.runs.run import Run
 
-# Epochs that are all shown; of those behind them every tenth, one a minute, and the last.
-_LONG_TABLE, _STRIDE, _MAX_SILENCE_SECONDS = 16, 10, 60.0
 _BAR_CHARACTERS = 64  # of a bar and what stands beside it
 _WARMUP_REMARK = "samples/s excludes warm-up steps; epoch s includes them."
 
@@ -76,7 +74,7 @@ class RunConsole(Observer):
 
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
-        is_full: Whether all there is is shown; otherwise long tables lose rows, and the end is short.
+        is_full: Whether all there is is shown; otherwise the end is short.
         server: Address of the MLflow server that runs go to; None: into the store's own database.
         console: Writes to this instead.
     """
@@ -99,15 +97,13 @@ class RunConsole(Observer):
         self._steps_per_epoch: int | None = None
         self._progress: tuple[Progress, TaskID] | None = None
         self._first_stage: str | None = None  # "": it has been shown
-        self._num_ended = 0
-        self._last_row_at: float | None = None  # seconds; None: there is no table yet
-        self._left_out: EpochRecord | None = None  # the last epoch, if it has no row
+        self._has_table = False  # of epochs
 
     def stage(self, text: str) -> None:
         """Says what is being done, for example "loading data"."""
         if self._is_live:
             self._draw_bar(0, None, details=text)
-        elif self._first_stage is None:
+        elif self._first_stage in (None, text):
             self._first_stage = text  # shown with the next: a warning about devices comes before it
         else:
             self._print(filter(None, [self._first_stage, text]))
@@ -136,22 +132,10 @@ class RunConsole(Observer):
         self._draw_bar(progress.step, total, whole=whole, details=details)
 
     def epoch(self, epoch: EpochRecord) -> None:
-        """Adds an epoch to the table, if it has its place there."""
-        self._num_ended += 1
-        has_row = (
-            self._is_full
-            or self._num_ended <= _LONG_TABLE
-            or epoch.epoch % _STRIDE == 0
-            or epoch.elapsed_seconds - (self._last_row_at or 0.0) >= _MAX_SILENCE_SECONDS
-        )
-        self._left_out = None if has_row else epoch
-        if has_row:
-            self._print_row(epoch)
-
-    def _print_row(self, epoch: EpochRecord) -> None:
-        if self._last_row_at is None:
+        """Adds an epoch to the table."""
+        if not self._has_table:
             self._print([header.epoch_header()], style="bold")
-        self._last_row_at = epoch.elapsed_seconds
+        self._has_table = True
         self._print(header.epoch_lines(epoch, self._steps_per_epoch))
 
     def finish(self, run: "Run") -> None:
@@ -159,9 +143,7 @@ class RunConsole(Observer):
         self.close()
         result, summary, journal = run.result, run.summary, str(run.journal)
         following = next_section(result, run.tracked, journal, run.files, self._server, is_full=self._is_full)
-        if self._left_out:
-            self._print_row(self._left_out)
-        if self._last_row_at is not None:
+        if self._has_table:
             has_warmup = result.request.recipe.measurement.warmup_steps
             self._print([_WARMUP_REMARK, ""] if has_warmup else [""])
         if result.request.profile:

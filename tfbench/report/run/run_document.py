@@ -8,7 +8,7 @@ from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables
 from tfbench.records.placement import Placement
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun, read_fast
-from tfbench.report.document import FORMAT_VERSION, finite, format_iso, to_plain
+from tfbench.report.document import FORMAT_VERSION, to_plain
 from tfbench.report.profile.sentences import profile_document, profile_warnings
 
 # In other words, or, as raw readings that are long, in the journal.
@@ -39,7 +39,6 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
         "run_id": request.run_id,
         "name": request.name,
         "created": request.created,
-        "created_iso": format_iso(request.created),
         "argv": request.argv,
         "status": result.status,
         **known,
@@ -60,17 +59,15 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
             "speedup": speed / fast.as_asked if speed and fast.settings else None,
             "settings": {f"training.{key}": value for key, value in fast.settings.items()},
         },
-        "cost": to_plain(compute_cost(result)),
+        "cost": compute_cost(result),
         "energy": energy and {**known["energy"], **to_plain(energy)},
         "tags": request.tags,
-        "mlflow": to_plain(tracked),
-        "reference": to_plain(recipe.reference),
+        "mlflow": tracked,
+        "reference": recipe.reference,
         **profile_document(result),
     }
-    dropped: list[str] = []
-    plain: dict[str, Any] = finite(values, dropped)
-    lost = [f"not finite, so written as null: {', '.join(dropped)}."] if dropped else []
-    return plain | {"warnings": [*summary.warnings, *profile_warnings(result), *lost]}
+    plain: dict[str, Any] = to_plain(values)
+    return plain | {"warnings": [*summary.warnings, *profile_warnings(result)]}
 
 
 def describe_error(result: RunResult) -> str | None:

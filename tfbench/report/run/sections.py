@@ -2,17 +2,18 @@
 
 import dataclasses
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.references import match_run
+from tfbench.analysis.run.cost import compute_cost
+from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
 from tfbench.records.sweep import format_value
 from tfbench.report.comparison.references import describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
-from tfbench.report.run.costs import cost_facts, energy_facts
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
 from tfbench.wording import command_line, count, store_of, without_secrets
 
@@ -22,6 +23,7 @@ _MAX_WARNINGS, _MAX_PUBLISHED, _WARNING_CHARACTERS = 3, 3, 150
 # Of the placement and the settings, what the header or a warning says already, or what is long and in the JSON.
 _NOT_LISTED = ("backend", "notes", "unused_gpu", "feed", "num_machines", "layout", "gpu_addresses")
 _EVALUATIONS = {"test": "Test split", "multiview": "Multi-view"}
+_ENERGY_UNITS = {"samples_per_joule": "samples/J", "mean_watts": "W"}
 
 
 def run_sections(result: RunResult, summary: Summary, *, is_full: bool = False) -> list[Section]:
@@ -84,6 +86,39 @@ def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iter
     if result.status == "FINISHED":
         yield "Published", _describe_published(result, summary)
     yield from cost_facts(result, is_full=is_full)
+
+
+def energy_facts(
+    result: RunResult, metrics: Mapping[str, float | None], *, is_full: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yields joules, watts and what a joule trains, as far as they were measured; in full also why there is no more."""
+    energy = find_energy(result)
+    if energy is None:
+        return
+    if known := [f"{format_number(metrics[name])} {unit}" for name, unit in _ENERGY_UNITS.items() if metrics.get(name)]:
+        yield "Energy", f"{', '.join(known)} ({name_parts(energy.parts)})"
+    if is_full:
+        yield from (("Energy", f"not measured: {problem}") for problem in energy.problems)
+
+
+def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[str, str]]:
+    """Yields what the machine cost, for how long and at which price; in full also an epoch, and the way to a target."""
+    cost = compute_cost(result)
+    if cost is None:
+        return
+
+    def money(value: float) -> str:
+        return f"{format_number(value)} {cost.currency}"
+
+    hours = f"{format_number(cost.hours)} h" if cost.hours >= 1 else format_time(cost.hours * 3600)
+    instance = f" ({cost.instance})" if cost.instance else ""
+    yield "Cost", f"{money(cost.machine)} for {hours} at {money(cost.price_per_hour)} an hour{instance}"
+    if is_full and cost.epoch is not None:
+        yield "Cost", f"{money(cost.epoch)} an epoch, training and validation"
+    if is_full and (target := cost.target):
+        wanted = f"val_accuracy {format_number(target.val_accuracy)}"
+        reached = None if target.machine is None else f"{money(target.machine)} to {wanted} in epoch {target.epoch}"
+        yield "Cost", reached or f"not reached: {wanted}"
 
 
 def _describe_published(result: RunResult, summary: Summary) -> str:
