@@ -21,7 +21,7 @@ def test_a_run_that_cannot_be_read_is_a_row(in_tmp_path: Path) -> None:
     *others, damaged = tfbench.load_runs(in_tmp_path)
     assert whole and others == whole
     assert (damaged["run_id"], damaged["status"]) == ("0bad", "UNREADABLE")
-    assert "is no tfbench journal" in damaged["reason"]
+    assert "is not a tfbench journal" in damaged["reason"]
 
 
 def test_an_observer_is_told_and_nothing_is_printed(in_tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

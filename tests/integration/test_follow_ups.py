@@ -146,4 +146,4 @@ def test_every_command_that_is_advised_runs_as_printed(ask: Callable[[Sequence[s
         exit_code, text = ask(shlex.split(command)[1:])
         assert exit_code == 0, f"{shlex.join(advised[command])} advises: {command}\n{text}"
     assert all("my store" in words for words in wanted)
-    assert {words[0] for words in wanted} == {"compare", "crossover", "recover", "report", "runs", "sweep", "ui"}
+    assert {words[0] for words in wanted} == {"compare", "recover", "report", "runs", "sweep", "ui"}

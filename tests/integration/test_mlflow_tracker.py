@@ -197,7 +197,7 @@ def test_an_experiment_that_is_there_and_cannot_be_found_is_not_looked_for_for_e
 ) -> None:
     finish(store, build_sized_result(0))
     monkeypatch.setattr(MlflowTracker, "_find_experiment", lambda self: None)
-    with pytest.raises(TrackingError, match="experiment 'tfbench' is there, but is not found"):
+    with pytest.raises(TrackingError, match="experiment 'tfbench' exists, but MLflow does not return it"):
         new_tracker(store).update(build_sized_result(1), None)
 
 

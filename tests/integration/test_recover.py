@@ -215,7 +215,7 @@ def test_a_damaged_database_is_named_with_what_makes_it_anew(store: Store, track
     (run,) = recover_with(store, tracker).values()
     assert run.status == "failed"
     assert run.message.startswith(f"{store.database}: is damaged: ")
-    assert run.message.endswith(f"beside it away, and `tfbench recover --all --store {store.root}` makes it anew.")
+    assert run.message.endswith(f"beside it away, and `tfbench recover --all --store {store.root}` rebuilds it.")
     assert tracker.connections == 0
     store.journal_path(IDS[0]).unlink()
     done = tfbench("recover", "--store", str(store.root))
@@ -281,7 +281,7 @@ def test_a_run_without_an_end_is_exported_with_a_warning_and_left_by_an_import(
     file = tmp_path / "run.jsonl"
     exported = tfbench("export", "@last", "-o", str(file), "--store", str(store.root))
     assert exported.exit_code == 0
-    assert "has not ended, or not been recovered" in exported.stdout + exported.stderr
+    assert "has no end, so the file is incomplete" in exported.stdout + exported.stderr
     imported = tfbench("import", str(file), "--store", str(tmp_path / "other"))
     assert imported.exit_code == 0
     assert "left" in imported.stdout and "`tfbench recover` where it was measured" in imported.stdout

@@ -118,8 +118,8 @@ def choose_devices(
     if absent or not wanted:
         there = ", ".join(["cpu:0", *map(str, gpus)])
         raise DeviceError(
-            f"{', '.join(absent) or 'gpu'}: not found. {title_of(training.backend)} sees: {there}. "
-            "`tfbench devices` says why a GPU that is in the machine is not seen."
+            f"{', '.join(absent) or 'gpu'}: not found. {title_of(training.backend)} sees: {there}. `tfbench devices` "
+            "explains why a GPU is missing."
         )
     if len(wanted) > 1 and asked[0].index < 0 and not takes_all:
         mirrored = "" if training.backend == "torch" else ", or use --strategy mirrored"
@@ -140,6 +140,4 @@ def require_on(placed: Placed, kinds: Iterable[str], what: str) -> None:
     """
     found, wanted = sorted(set(kinds)), placed.device_names[0].partition(":")[0]
     if found != [wanted]:
-        raise MeasurementError(
-            f"{what} on {', '.join(found) or 'no device'}, asked for was {placed.placement.devices[0]}."
-        )
+        raise MeasurementError(f"{what} on {', '.join(found) or 'no device'} instead of {placed.placement.devices[0]}.")

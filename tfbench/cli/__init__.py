@@ -26,6 +26,7 @@ _COMMANDS = {
     "check": ("check",),
     "compare": ("compare",),
     "devices": ("devices",),
+    "help": ("help",),
     "profile": ("profile",),
     "recipes": ("list", "validate"),
     "report": ("report",),
@@ -53,8 +54,8 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
-    epilog="Exit codes: 0 done, 1 a run failed, 2 usage, recipe, device or data error, 3 a regression was found, "
-    "130 interrupted, by Ctrl-C, SIGTERM or SIGHUP, 141 the reader of the output has gone.",
+    epilog="Exit codes: 0 done; 1 a run failed; 2 usage, recipe, device or data error; 3 regression found; "
+    "130 interrupted (Ctrl-C, SIGTERM, SIGHUP); 141 output pipe closed.",
 )
 @click.version_option(__version__, prog_name="tfbench")
 def cli() -> None:

@@ -96,8 +96,8 @@ global_batch_size_option = click.option(
     "--global-batch-size", "--batch-size", metavar="N", type=int, help="Samples per step, over all replicas."
 )
 _STRATEGY = (
-    "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: cut weights. "
-    "hybrid: cut batches and weights."
+    "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: split "
+    "weights. hybrid: split batches and weights."
 )
 setup_option = stack(
     click.option("--strategy", type=click.Choice(STRATEGIES), help=_STRATEGY),
@@ -105,7 +105,7 @@ setup_option = stack(
     global_batch_size_option,
 )
 allow_unequal_option = click.option(
-    "--allow-unequal", "allows_unequal", is_flag=True, help="Compare what differs in what must be equal."
+    "--allow-unequal", "allows_unequal", is_flag=True, help="Compare runs even if settings that must match differ."
 )
 
 
@@ -152,7 +152,7 @@ _FORMATS = click.Choice(["text", "json"])
 format_option = click.option("--format", "output_format", type=_FORMATS, default="text", help="json: one document.")
 measuring_options = stack(
     click.option("--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]"),
-    click.option("--data", type=click.Choice(["real", "synthetic"]), help="synthetic: made from the seed, as large."),
+    click.option("--data", type=click.Choice(["real", "synthetic"]), help="synthetic: generated, of the same size."),
     click.option("--data-dir", type=FILE, envvar="TFBENCH_DATA_DIR", show_envvar=True, help="Folder of prepared data."),
     set_option,
     allow_code_option,
@@ -174,9 +174,9 @@ def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
         fewest: Repeats that make sense.
     """
     return stack(
-        click.option("--repeats", "num_rounds", type=count(fewest, 1000), default=3, help="Rounds, of one run each."),
+        click.option("--repeats", "num_rounds", type=count(fewest, 1000), default=3, help="Runs per setup and size."),
         click.option("--seconds", metavar="S", type=float, default=seconds, help="Steady time per run."),
-        click.option("--time-budget", "time_budget_seconds", type=read_duration, help="Begin no run that ends later."),
+        click.option("--time-budget", "time_budget_seconds", type=read_duration, help="Start no run that ends later."),
         click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and stop."),
     )
 
@@ -193,18 +193,22 @@ def setup_options(*, refine: int = 0) -> Callable[[F], F]:
             multiple=True,
             required=bool(refine),
             metavar="KEY=VALUES",
-            help="Vary a key: KEY=32,128 or KEY=LOW..HIGH. Repeatable. [default: the recipe's [sweep]]",
+            help="The size to search: KEY=LOW..HIGH, or KEY=A,B,C."
+            if refine
+            else "Vary a key: KEY=32,128 or KEY=LOW..HIGH. Repeatable. [default: the recipe's [sweep]]",
         ),
         click.option(
             "--setup",
             "setups",
             multiple=True,
             metavar='"STRATEGY DEVICES ..."',
-            help='Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100". '
+            help="One of the two setups, as in --between. Twice."
+            if refine
+            else 'Compare: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax", "default gpu:0 @a100". '
             "Repeatable; the first is the baseline. [default: the recipe's, else CPU, one GPU, all GPUs]",
         ),
         click.option("--refine", type=count(1 if refine else 0, 1000), default=refine, help=_REFINE),
-        click.option("--step", type=count(1), help="Only multiples of N in a range, as of the replicas."),
+        click.option("--step", type=count(1), help="In a range, only multiples of N, such as the number of replicas."),
     )
 
 

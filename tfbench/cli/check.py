@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @click.command("check", cls=GroupedCommand, short_help="Check for a slow-down; exit code 3 if there is one.")
 @click.argument("recipe")
-@click.option("--baseline", metavar="FILE", type=FILE, help="Compare with a file of --save.")
-@click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
-@click.option("--fail-above", type=read_share_or_zero, default="5%", help="Fail if slower by more.")
-@click.option("--repeats", type=count(2, 10_000), default=5, help="Runs.")
+@click.option("--baseline", metavar="FILE", type=FILE, help="Compare with this file, written by --save.")
+@click.option("--save", metavar="FILE", type=FILE, help="Save the speeds as a baseline instead.")
+@click.option("--fail-above", type=read_share_or_zero, default="5%", help="Fail if slower by more than this.")
+@click.option("--repeats", type=count(2, 10_000), default=5, help="Number of runs.")
 @allow_unequal_option
 @click.option("--seconds", metavar="S", type=float, help="Steady time per run. [default: 5, or as the recipe]")
 @click.option("--steps", metavar="N", type=int, help="Steady steps per run.")
@@ -43,15 +43,16 @@ def check_command(
     measuring: Measuring,
     **direct: Any,
 ) -> ExitCode:
-    """Say whether RECIPE has become slower than a baseline; exit code 3 if it has.
+    """Check whether RECIPE has become slower than a baseline; exit code 3 if it has.
 
-    The recipe is run several times, and the speeds of the processes are compared with those of the baseline by a
-    t-test of their logarithms. A regression is a slow-down by more than --fail-above, at 95 %. The smallest slow-down
-    that would have failed is printed; where even 10 % would have passed, the check says that it cannot tell, with
-    exit code 0. The level of a machine differs from one session to the next, by about 2 % on a quiet one: a limit
-    below that fails by itself. Recipe, settings (but for the length of runs), machine and devices must match. What
-    else has changed is named: versions of tfbench, TensorFlow and Keras, the commit, the length. A machine is known
-    by its host name, which a container should be given: docker run --hostname bench.
+    This runs the recipe several times and compares the speeds with the baseline (t-test of their logarithms). A
+    regression is a slow-down of more than --fail-above, with 95 % confidence. If a slow-down of 10 % (or of twice the
+    limit, if that is larger) could pass, the result is inconclusive, with exit code 0. Speed on a quiet machine varies
+    by about 2 % between days. With a limit below 5 %, unchanged code fails more often.
+
+    Recipe, settings, machine and devices must match; the length of runs may differ. Other changes are listed: versions,
+    the commit, the length. A machine is identified by its host name, so give a container a fixed one: docker run
+    --hostname bench.
 
     \b
     tfbench check mnist_mlp --data synthetic --save baseline.json
@@ -72,7 +73,7 @@ def check_command(
         _echo(baseline_lines(sample, save), {"file": str(save), "baseline": sample}, made, measuring)
         return ExitCode.DONE
     if save or not baseline:
-        raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
+        raise click.UsageError("Compare with a baseline (--baseline FILE), or save one (--save FILE).")
     found, source, make = baselines.read_baseline(baseline), str(baseline), ShownRuns(measuring).make_brief
     limits: dict[str, Any] = {"fail_above": fail_above, "allows_unequal": allows_unequal}
     done, made = baselines.check(request, found, source, repeats, make, **limits)

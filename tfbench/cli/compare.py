@@ -37,9 +37,9 @@ def read_comparison(
     from tfbench import api
 
     if sum(map(bool, (runs, sweep, takes_all))) != 1:
-        raise click.UsageError("name the runs, or a sweep (--sweep @last), or take all of them (--all).")
+        raise click.UsageError("Name runs, a sweep (--sweep @last), or use --all.")
     if recipe and not takes_all:
-        raise click.UsageError("--recipe chooses among --all.")
+        raise click.UsageError("--recipe needs --all.")
     found = api.compare(runs or None, sweep=sweep, recipe=recipe, machines=read_machines(), store=store.root, **options)
     if not found.comparison.rows:
         end_with_unreadable(found.comparison.unreadable)
@@ -48,17 +48,16 @@ def read_comparison(
 
 @click.command("compare", short_help="Compare stored runs, with a verdict.")
 @selection_options
-@click.option("--format", "output_format", type=_FORMATS, default="text", help="csv: one line a setup and setting.")
+@click.option("--format", "output_format", type=_FORMATS, default="text", help="csv: one line per setup and size.")
 def compare_command(store: "Store", output_format: str, **selection: Any) -> None:
-    """Set runs side by side, with the verdict: which setup is faster, by how much, and how sure that is.
+    """Compare runs, with a verdict: which setup is faster, by how much, and how sure that is.
 
-    A setup is a strategy on devices, such as "mirrored gpu:0,gpu:1"; each has a column, or a line, and each network
-    size and batch size a row. RUN is an id that `tfbench runs` prints, of a run, of repeats or of a sweep, its
-    beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals; a speed-up is
-    compared round by round where the runs took turns, as those of a sweep do. Setups that differ in what must be
-    equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. --all of a store
-    with several recipes makes a table a recipe; CSV and JSON hold all of them in one. Of runs of several
-    machines it shows what each costs, by the prices of [machines.NAME] in config.toml.
+    A setup is a strategy and its devices, such as "mirrored gpu:0,gpu:1". Each setup has a column, and each network
+    size and batch size a row. RUN is an id from `tfbench runs`, its beginning, a run's name, or @last. Speeds are
+    geometric means over runs, with 95 % intervals. Speed-ups are compared round by round if the runs took turns, as in
+    a sweep. Setups with different XLA, precision, threads, versions or machine get no speed-up, unless you use
+    --allow-unequal. --all shows one table per recipe; CSV and JSON hold all of them in one. For several machines, it
+    shows their costs, from the prices under [machines.NAME] in config.toml.
 
     \b
     tfbench compare --sweep @last

@@ -35,16 +35,15 @@ class Check(NamedTuple):
 
 
 @click.command("devices")
-@click.option("--check", is_flag=True, help="Train on each device and on all: does a measurement make sense there?")
+@click.option("--check", is_flag=True, help="Train briefly on each device, and report what disturbs it.")
 @format_option
 def devices_command(check: bool, output_format: str) -> ExitCode:
     """Show the installed backends, and the devices that they see.
 
-    If a backend does not see a GPU of the machine, it says why, and how to mend it; so it does of counters of energy.
-    --check trains a small network on each device, keeps nothing of it, and says what speaks against measuring there:
-    other load, stolen time, a quota, the governor, memory, XLA flags, GPUs that are held back or shared, steps that
-    scatter or drift. All GPUs together, or two logical CPUs, must learn what one device learns. Exit code 1: a device
-    cannot train, or several do not train as one does.
+    If a GPU or an energy counter is missing, this shows why and how to fix it. --check trains a small network on each
+    device, stores nothing, and reports what would disturb a measurement: other load, stolen time, a CPU quota, the
+    governor, little memory, XLA flags, throttled or shared GPUs, unsteady steps. All GPUs together, or two logical
+    CPUs, must learn what one device learns. Exit code 1: a device cannot train, or several do not train like one.
 
     \b
     tfbench devices
@@ -152,5 +151,5 @@ def _describe(gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "
         what = f"{one.version}, {cuda}{f', sees {seen}' if seen else ''}"
         rows.append((title_of(one.name), f"cannot be asked: {one.problem}" if one.problem else what))
     rows += [("energy", f"of {source.name} ({source.part})") for source in energy.sources]
-    rows += [("energy", f"not read: {problem}") for problem in energy.problems]
+    rows += [("energy", f"unavailable, {problem}") for problem in energy.problems]
     return table.Section("Devices", tables=(table.facts(rows),))

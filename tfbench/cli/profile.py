@@ -24,20 +24,19 @@ _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON docu
     metavar="S",
     type=read_duration,
     default="20",
-    help="Begin no rounds after; at least three are made.",
+    help="Start no round after S seconds; at least three run.",
 )
-@click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
+@click.option("--trace", "traces", is_flag=True, help="Also record a trace of a few steps.")
 @setup_option
 @measures
 def profile_command(recipe: str, seconds: float, traces: bool, measuring: Measuring, **direct: Any) -> ExitCode:
     """Find where the time of a step of RECIPE goes.
 
-    A step is one update of the weights, from one batch. Input, dispatch, forward, backward and update are timed as
-    training does them, in rounds that take turns, and so is every layer, forward and backward, unless a compiler
-    makes one program of all: which part is the bottleneck, and what keeps it from being faster. Nothing is trained
-    beyond that; the profile is kept in the store like a run.
+    A step is one update of the weights, from one batch. The profile times input, dispatch, forward, backward and
+    update, and every layer unless a compiler merges them. It names the bottleneck and what limits it. Nothing else is
+    trained; the profile is stored like a run.
 
-    --trace adds, from a process of its own, the operations that take longest, and a trace for a browser.
+    --trace adds the longest operations, measured in a separate process, and a trace for a browser.
 
     \b
     tfbench profile mnist_cnn --data synthetic

@@ -37,7 +37,7 @@ def list_command(output_format: str) -> None:
         }
         echo_json(contents)
         return
-    hint = "`tfbench show RECIPE` prints a network or begins your own recipe (--toml), `tfbench run RECIPE` trains it."
+    hint = "`tfbench show RECIPE` prints a network, or a recipe to edit (--toml). `tfbench run RECIPE` trains it."
     sections = [
         Section("Recipes", tables=(facts((name, title) for name, title, _ in recipes),)),
         Section("Models", tables=(facts(models.items()),)),

@@ -27,11 +27,11 @@ def report_command(
     store: "Store",
     **selection: Any,
 ) -> None:
-    """Write a comparison of runs as one HTML file that needs nothing beside it.
+    """Write a comparison of runs as one self-contained HTML file.
 
-    An older report is overwritten, no other file. RUN is an id, its beginning, a run's name, or @last. The report holds
-    the verdict with failures, the table with its intervals, plots, published figures, warnings, the environment, and
-    how to make the runs again; of runs of several machines also what each costs.
+    It overwrites an older report, but no other file. RUN is an id, its beginning, a run's name, or @last. The report
+    holds the verdict, the table, plots, published figures, warnings, the environment, and the commands to repeat it.
+    For several machines, it also shows their costs.
 
     \b
     tfbench report --sweep @last

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _worker_options = stack(
     click.option("--workers", type=count(1, 4096), help="Start N workers on this machine."),
-    click.option("--coordinator", metavar="HOST:PORT", help="Where worker 0 is; on TensorFlow each one, with commas."),
+    click.option("--coordinator", metavar="HOST:PORT", help="Address of worker 0; on TensorFlow, of all workers."),
     click.option("--num-workers", type=count(1, 4096), help="Workers on all machines."),
-    click.option("--worker-index", type=count(0, 4095), help="Of this one, from 0."),
+    click.option("--worker-index", type=count(0, 4095), help="Number of this worker, from 0."),
 )
 
 
@@ -41,13 +41,13 @@ _worker_options = stack(
 @click.option("--epochs", metavar="N", type=int, help="Passes over the training data.")
 @click.option("--steps", metavar="N", type=int, help="Stop after the warm-up and N more steps.")
 @click.option("--seconds", metavar="S", type=float, help="Stop after the warm-up and S more seconds.")
-@click.option("--seed", metavar="N", type=int, help="Of weights, data order and synthetic data.")
+@click.option("--seed", metavar="N", type=int, help="Seed for weights, data order and synthetic data.")
 @click.option(
     "--checkpoint-every", "checkpoint_every_epochs", metavar="N", type=int, help="Keep a checkpoint every N epochs."
 )
 @click.option("--save-model", "saves_model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
 @click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
-@click.option("--repeats", type=count(1, 10_000), help="Make N runs, and show a 95 % interval over them.")
+@click.option("--repeats", type=count(1, 10_000), help="Run N times, and show a 95 % interval.")
 @click.option("--until-precise", type=read_share, help="Repeat until the speed is known to within SHARE.")
 @click.option("--vary-seed", is_flag=True, help="Give each repeat a seed of its own: the recipe's, plus 1, ...")
 @click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
@@ -65,12 +65,12 @@ def run_command(
 ) -> ExitCode:
     """Train and measure RECIPE: a recipe's name (see `tfbench list`), the path of a TOML file, or a Keras network.
 
-    The model is trained in a process of its own, and every epoch is kept in a journal and in MLflow. With --repeats,
-    the same is done in several processes one after another, and the mean is shown with a 95 % interval over them; with
-    --until-precise, until the half-width of the interval of the speed is below SHARE, at most --repeats times.
+    The model trains in its own process. A journal and MLflow keep every epoch. With --repeats, several processes do
+    the same one after another, and the result is their mean with a 95 % interval. With --until-precise, they stop
+    when the interval of the speed is within ± SHARE, after at most --repeats runs.
 
-    On several machines, run the same command on each: Slurm, MPI and torchrun say which worker it is, or
-    --coordinator, --num-workers and --worker-index do. TensorFlow takes the addresses of all workers, with commas.
+    On several machines, run the same command on each. Slurm, MPI and torchrun set which worker each one is; otherwise
+    use --coordinator, --num-workers and --worker-index. TensorFlow needs the addresses of all workers, with commas.
 
     \b
     Examples:
@@ -95,12 +95,12 @@ def run_command(
     from tfbench.runs.run_maker import find_earlier_place
 
     if resume:
-        require_absent("--resume goes on with one run as it was", "recipe", "repeats", "until_precise", "fast")
+        require_absent("--resume continues one run as it was", "recipe", "repeats", "until_precise", "fast")
     plan = _read_repeats(repeats, until_precise, varies_seed=vary_seed)
     workers = {option: direct.pop(option) for option in WORKER_PARAMETERS}
     request = _with_workers(measuring.make_request(recipe, direct, resume=resume, name=name), **workers)
     if request.worker_rank:
-        require_absent("over several machines a command makes one run", "repeats", "until_precise", "fast")
+        require_absent("on several machines, a command makes one run", "repeats", "until_precise", "fast")
         if request.worker_rank.index:
             return _make_other_worker(request, measuring)
     runs = ShownRuns(measuring, find_earlier_place(measuring.store, request))

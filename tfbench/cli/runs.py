@@ -37,18 +37,18 @@ _STATUSES = ("finished", "failed", "killed", "running", "incomplete", "unreadabl
 
 @click.command("runs", short_help="List runs and sweeps, or show one run in full.")
 @click.argument("run", required=False)
-@click.option("--recipe", metavar="NAME", help="Only what is of this recipe.")
-@click.option("--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Only these.")
-@click.option("--limit", type=count(1), default=20, help="Maximum number.")
+@click.option("--recipe", metavar="NAME", help="Show only this recipe.")
+@click.option("--status", type=click.Choice(_STATUSES, case_sensitive=False), help="Show only this status.")
+@click.option("--limit", type=count(1), default=20, help="Maximum number of entries.")
 @store_option
 @format_option
 def runs_command(
     run: str | None, recipe: str | None, status: str | None, limit: int, store: "Store", output_format: str
 ) -> None:
-    """List past runs, sweeps, repeats and profiles, newest first; or show all there is of one RUN.
+    """List runs, sweeps, repeats and profiles, newest first; or show one RUN in full.
 
-    Its ids, or their first characters, are what other commands take; @last is the newest run, or sweep. A crossover is
-    kept as a sweep. INCOMPLETE: runs of a sweep are missing, which `tfbench sweep --resume ID` makes.
+    Other commands accept these ids or their beginnings. @last is the newest run or sweep. A crossover is listed as a
+    sweep. INCOMPLETE: some runs of a sweep are missing; `tfbench sweep --resume ID` runs them.
 
     \b
     tfbench runs
@@ -114,8 +114,8 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
 def diff_command(first: str, second: str, store: "Store", output_format: str) -> None:
     """Show what differs between two runs: results, and what may have caused it.
 
-    RUN is the beginning of an id , a run name, or @last. First comes what must be equal for
-    devices or strategies to be compared, and is not: XLA, precision, data, batch size, versions, machine.
+    RUN is an id, its beginning, a run's name, or @last. Differences that make a comparison unfair come first: XLA,
+    precision, data, batch size, versions, machine.
 
     \b
     tfbench diff 3f2a 9c1b
@@ -143,8 +143,8 @@ def diff_command(first: str, second: str, store: "Store", output_format: str) ->
 def export_command(run: str, output: Path | None, store: "Store") -> None:
     """Write a run to a file that `tfbench import` reads, here or on another machine.
 
-    RUN is the beginning of an id, a run name, or @last. The file is the run's journal:
-    everything that was measured, as lines of JSON.
+    RUN is an id, its beginning, a run's name, or @last. The file is the run's journal: everything that was measured,
+    as lines of JSON.
 
     \b
     tfbench export @last
@@ -157,7 +157,7 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
     run_id = store.find(run)
     records = read_records(store.journal_path(run_id))
     if not any(record["kind"] == "exit" for record in records):
-        click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
+        click.echo(f"Warning: run {run_id} has no end, so the file is incomplete. `tfbench recover` adds it.", err=True)
     data = json_lines.whole_lines(store.journal_path(run_id).read_bytes())
     target = output or Path(f"{run_id}.jsonl")
     require_free(target)
@@ -172,11 +172,10 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
 @click.option("--experiment", default="tfbench", help="MLflow experiment to put the runs in.")
 @store_option
 def import_command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store: "Store") -> None:
-    """Bring runs that `tfbench export` wrote, here or on another machine, into the store and into MLflow.
+    """Import runs that `tfbench export` wrote, here or on another machine, into the store and MLflow.
 
-    A run that is in the store already is left alone, and so is one that has no end yet. If one of the files is damaged,
-    none is imported. Runs of a sweep whose plan is in the store, such as tasks that other machines made, count as that
-    sweep's.
+    Runs that are in the store already, or that have not ended, are skipped. If one of the files is damaged, none is
+    imported. Runs of a sweep whose plan is in the store, such as tasks from other machines, become part of that sweep.
 
     \b
     tfbench import run.jsonl
@@ -202,15 +201,14 @@ def import_command(files: tuple[Path, ...], tracking_uri: str | None, experiment
 @asked_uri_option
 @format_option
 def recover_command(store: "Store", everything: bool, tracking_uri: str | None, output_format: str) -> None:
-    """Bring MLflow up to what was measured.
+    """Send missing runs to MLflow.
 
-    Looks for runs whose journal is not wholly in MLflow: the tracking server was down, the disk was full, tfbench or
-    the machine was killed. A run that ended without a word is marked KILLED; one that still runs is left alone, and one
-    that cannot be read is named, with exit code 2, once all others are done. Running it again changes nothing.
+    A run can be missing because the tracking server was down, the disk was full, or tfbench was killed. A run that
+    stopped without an end record is marked KILLED. A run that is still going is skipped. Runs that cannot be read are
+    listed at the end, with exit code 2. You can repeat the command safely.
 
-    Runs that were tracked at a server are sent there if you name it: the store may come from somebody else, and your
-    MLflow password or token would go along. One that does not answer twice within MLFLOW_HTTP_REQUEST_TIMEOUT,
-    else 10 s, is given up.
+    Runs are sent to a server only if you name it: the store may come from somebody else, and your MLflow password or
+    token would be sent along. tfbench gives up on a server after two timeouts (MLFLOW_HTTP_REQUEST_TIMEOUT, or 10 s).
 
     \b
     tfbench recover

@@ -33,11 +33,11 @@ def scale_command(
 ) -> ExitCode:
     """Find out whether RECIPE trains faster on more devices.
 
-    One device is compared with 2, 4, ... in interleaved rounds. Of the modes, in "data" each has a replica and a part
-    of each batch, in "workers" a process, in "model" a part of the weights, in "hybrid" both parts. The table has the
-    measured speed-up, the time of a step, what devices exchange in it and the share of the input; with hardware for
-    each device also the expected speed-up, with its efficiency. It is a sweep: `tfbench sweep --resume ID` makes the
-    runs that are missing, `tfbench report --sweep ID` draws it.
+    This compares one device with 2, 4, ... devices, which take turns in each round. Modes: data (each device has a
+    replica and a part of each batch), workers (the same, with one process per device), model (a part of the weights),
+    hybrid (parts of both). The table shows the speed-up, the step time, what devices exchange per step, and the share
+    of the input pipeline. If each device has its own hardware, it also shows the efficiency. The result is a sweep:
+    `tfbench sweep --resume ID` runs what is missing, and `tfbench report --sweep ID` draws it.
 
     \b
     tfbench scale mnist_mlp --data synthetic --replicas 1,2

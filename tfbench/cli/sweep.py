@@ -34,22 +34,22 @@ _PLANNING = (
 )
 
 _cluster_options = stack(
-    click.option("--ray", metavar="ADDRESS", help="Make the runs on a Ray cluster: auto, or HOST:6379."),
+    click.option("--ray", metavar="ADDRESS", help="Run on a Ray cluster: auto, or HOST:6379."),
     click.option(
-        "--plan", "plan_path", type=FILE, metavar="FILE", help="Write the plan for a scheduler, and measure nothing."
+        "--plan", "plan_path", type=FILE, metavar="FILE", help="Write the plan for a scheduler, and run nothing."
     ),
-    click.option("--task", type=int, metavar="N", help="Make task N of the plan in --plan FILE, here."),
+    click.option("--task", type=int, metavar="N", help="Run task N of the plan in --plan FILE on this machine."),
 )
 
 
 @click.command("sweep", cls=GroupedCommand, short_help="Compare devices and strategies over several sizes.")
 @click.argument("recipe", required=False)
 @setup_options()
-@click.option("--aa", is_flag=True, help="Run one setup against itself: what differs by chance alone?")
+@click.option("--aa", is_flag=True, help="Compare a setup with itself (A/A test).")
 @plan_options(seconds=5)
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
 @click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about a minute.")
-@click.option("--resume", metavar="ID", help="Make the missing runs of a sweep, or @last.")
+@click.option("--resume", metavar="ID", help="Run what a sweep, or @last, is missing.")
 @_cluster_options
 @measures
 def sweep_command(
@@ -67,13 +67,13 @@ def sweep_command(
 ) -> ExitCode:
     """Run RECIPE over several sizes, under several strategies and devices, and compare.
 
-    Is my GPU worth it? Without --setup it compares what is there: the CPU against one GPU, and against all GPUs.
+    Is my GPU worth it? Without --setup, this compares the devices of your machine: CPU, one GPU, and all GPUs.
 
-    A setup is a strategy on devices, such as "mirrored gpu:0,gpu:1". The strategy "default" is plain Keras;
-    "one_device" and "mirrored" are those of tf.distribute. What follows is set for the setup alone: "default cpu:0
-    backend=jax". In each round every setup is run once at every size, each run in a process of its own; the setups take
-    turns, so that drift of the machine hits them alike. A run that fails, or goes beyond a limit, is a result, and the
-    sweep goes on. Killed at any moment, `tfbench sweep --resume ID` makes the runs that are missing.
+    A setup is a strategy and its devices, such as "mirrored gpu:0,gpu:1". The strategy "default" is plain Keras;
+    "one_device" and "mirrored" are those of tf.distribute. Further words apply to this setup alone: "default cpu:0
+    backend=jax". Each round runs every setup once at every size. Each run has its own process. The setups take turns,
+    so that drift of the machine affects all of them. A failed run is a result, and the sweep continues. If a sweep is
+    interrupted, `tfbench sweep --resume ID` runs what is missing.
 
     \b
     tfbench sweep --quick
@@ -89,7 +89,7 @@ def sweep_command(
     tfbench sweep mnist_mlp --aa
     tfbench sweep --resume @last
 
-    Over the machines of a cluster, all rounds of a setting on one machine, one run at a time on each:
+    On a cluster, each machine runs all rounds of a configuration, one run at a time:
 
     \b
     tfbench sweep mnist_mlp --setup "default gpu:0 @a100" \\
@@ -102,17 +102,17 @@ def sweep_command(
     from tfbench.sweeps.sweep import new_sweep, reopen_sweep
 
     if ray and plan_path:
-        raise click.UsageError("--ray and --plan: each is another way to make a sweep. Leave one out.")
+        raise click.UsageError("--ray and --plan exclude each other. Leave one out.")
     if task is not None:
         if recipe or not plan_path:
             raise click.UsageError("--task makes a task of a plan: tfbench sweep --plan FILE --task N --store DIR")
         return _make_task(plan_path, task, measuring)
     if resume:
-        require_absent("--resume goes by the plan that there is", *_PLANNING, "plan_path")
+        require_absent("--resume uses the plan of the sweep", *_PLANNING, "plan_path")
         planned = reopen_sweep(measuring.store, resume, allows_code=measuring.allows_code)
         if ray and (planned.plan.time_budget_seconds is not None or planned.plan.refinement):
             option = "--refine" if planned.plan.refinement else "--time-budget"
-            raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")
+            raise click.UsageError(f"--ray cannot resume a sweep with {option}. Leave out --ray.")
         return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
     if quick:
         recipe, planning["variations"] = recipe or _QUICK_RECIPE, planning["variations"] or (_QUICK_VARIATION,)
@@ -123,9 +123,9 @@ def sweep_command(
     if full:
         require_absent("--full trains to the recipe's epochs", "seconds")
     if ray or plan_path:
-        require_absent("on other machines there is no end of time and no next value", "time_budget_seconds", "refine")
+        require_absent("other machines support neither a time budget nor refinement", "time_budget_seconds", "refine")
         if not planning["setups"]:
-            raise click.UsageError("Missing option '--setup': what other machines have to compare is not known here.")
+            raise click.UsageError("Missing option '--setup': the devices of other machines are not known here.")
     request = measuring.make_request(recipe, steady_seconds=None if full else seconds)
     plan = make_plan(request, measuring, **planning)
     planned = new_sweep(measuring.store, plan)
@@ -134,9 +134,9 @@ def sweep_command(
     return make_sweep(planned, measuring, dry_run=dry_run, ray=ray)
 
 
-@click.command("crossover", cls=GroupedCommand, short_help="Find the size from which one setup is faster than another.")
+@click.command("crossover", cls=GroupedCommand, short_help="Find the size above which one setup is faster.")
 @click.argument("recipe")
-@click.option("--between", nargs=2, metavar="SETUP SETUP", help="The two to compare; or give --setup twice.")
+@click.option("--between", nargs=2, metavar="SETUP SETUP", help="The two setups to compare.")
 @setup_options(refine=10)
 @plan_options(seconds=2, fewest=2)
 @global_batch_size_option
@@ -151,12 +151,12 @@ def crossover_command(
     measuring: Measuring,
     **planning: Any,
 ) -> ExitCode:
-    """Find the size from which on the second of two setups is faster than the first.
+    """Find the size above which the second of two setups is faster than the first.
 
-    This is `tfbench sweep` with --refine: it measures a coarse grid over KEY=LOW..HIGH (or the values of KEY=A,B,C) in
-    rounds in which both setups take turns, then adds values where the faster setup changes, until neighbours are within
-    10 %. Of a list, every item is set. A value at which a run fails bounds the range. Ctrl-C keeps what is there;
-    `tfbench sweep --resume` goes on.
+    This is `tfbench sweep` with --refine. It measures a coarse grid over KEY=LOW..HIGH (or the values of KEY=A,B,C).
+    Then it adds values where the faster setup changes, until neighbours are within 10 %. If the key is a list, every
+    item gets the value. A value at which a run fails ends the range. Ctrl-C keeps what was measured; `tfbench sweep
+    --resume` continues.
 
     \b
     tfbench crossover mnist_mlp --data synthetic \\
@@ -172,7 +172,7 @@ def crossover_command(
 
     named = (*(between or ()), *setups)
     if len(named) != 2:
-        raise click.UsageError("name the two setups to compare: --between SETUP SETUP, or --setup SETUP twice.")
+        raise click.UsageError("Name the two setups to compare: --between SETUP SETUP.")
     request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
     plan = make_plan(request, measuring, setups=named, **planning)
     if len(plan.setups) < 2:  # also where one names the backend that both have

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("ui", short_help="Look at the runs in MLflow.")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="[default: the first free one from 5000 on]")
-@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="0.0.0.0: let other machines in; no password.")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="0.0.0.0: other machines too, no password.")
 @click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
 @click.option("--sweep", metavar="ID", help="Open the view of a sweep, or of @last.")
 @asked_uri_option
@@ -31,8 +31,8 @@ def ui_command(
 ) -> None:
     """Look at the runs in MLflow: speed by network size and batch size.
 
-    Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it. Of a sweep that is tracked
-    at another server, the view there is opened.
+    Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it. If a sweep is on another
+    server, this prints its address there.
 
     \b
     tfbench ui
@@ -71,7 +71,7 @@ def _find_view(store: "Store", token: str, named: str | None) -> "tuple[View, st
     elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:
         there = recovery_command(store.root, elsewhere)
-        text = f"{shown.num_missing} runs of it are not there; `{there}` brings those that are tracked nowhere."
+        text = f"{shown.num_missing} runs of the sweep are not in MLflow. `{there}` sends them."
         echo_lines([f"Warning: {text}"], err=True)
     if elsewhere and not is_server(shown.tracking_uri):
         raise TrackingError(
@@ -105,14 +105,14 @@ def _find_experiment(store: "Store", name: str) -> str:
     if not store.database.is_file():
         raise TrackingError(
             f"store {store.root}: holds no runs yet. `{store.command('run', 'RECIPE')}` makes one, "
-            f"`{store.command('recover', '--all')}` makes the database anew from the journals, "
+            f"`{store.command('recover', '--all')}` rebuilds the database from the journals, "
             "and --store names another store."
         )
     try:
         ids = database.experiment_ids(store.database)
     except sqlite3.Error as error:
         database.require_whole(store.database)
-        raise TrackingError(f"{store.database}: is no database of MLflow: {error}.") from error
+        raise TrackingError(f"{store.database}: is not a database of MLflow: {error}.") from error
     if name not in ids:
         known = ", ".join(ids)
         raise UnknownNameError(

@@ -1,4 +1,4 @@
-"""ImageNet (ILSVRC 2012) or images like it: 1,281,167 + 50,000, 224x224 colour, 1000 classes, read as they are used."""
+"""ImageNet (ILSVRC 2012) or images like it: 1,281,167 + 50,000, 224x224 colour, 1000 classes; loaded in training."""
 
 import dataclasses
 import functools
@@ -89,7 +89,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     if len(classes) != config.num_classes:
         raise DatasetError(
             f"data set imagenet: {folder / 'train'}: expected {config.num_classes} classes, found {len(classes)}. "
-            f"--set dataset.num_classes={len(classes)} takes them for what they are."
+            f"Use --set dataset.num_classes={len(classes)}."
         )
     splits, notes = [], list[str]()
     for name in ("train", "val"):

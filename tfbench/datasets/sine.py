@@ -1,4 +1,4 @@
-"""A sine wave to be continued: generated, and the whole data of its workload."""
+"""A sine wave to be continued: generated; its workload has no other data."""
 
 import math
 from typing import Annotated, Any, Literal

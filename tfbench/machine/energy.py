@@ -68,7 +68,7 @@ class EnergyMeter:
         try:
             self._counters += open_zones(root)
         except OSError as error:
-            problems.append(f"processors: {error}")
+            problems.append(f"CPU: {error}")
         self.sources = EnergySources(sources=tuple(one.source for one in self._counters), problems=tuple(problems))
 
     def close(self) -> None:
@@ -154,10 +154,7 @@ def open_zones(root: Path = ROOT) -> list[RaplZone]:
             ) from error
         zones.append(RaplZone(source, counter))
     if not zones:
-        raise OSError(
-            f"{root / _FOLDER} has no counters of energy (RAPL): a virtual machine, a container that hides them, or "
-            "a processor or kernel without"
-        )
+        raise OSError(f"no RAPL counters in {root / _FOLDER} (usual in VMs and containers)")
     return zones
 
 

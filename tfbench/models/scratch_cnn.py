@@ -1,4 +1,4 @@
-"""Small convolutional network, first written from scratch with CuPy; its pooling backward can be chosen."""
+"""Small convolutional network, first written from scratch with CuPy; with a choice of pooling gradient."""
 
 from typing import Any, Literal
 

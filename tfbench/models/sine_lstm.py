@@ -1,4 +1,4 @@
-"""Small LSTM that continues a sine wave, one value a step."""
+"""Small LSTM that continues a sine wave, one value per step."""
 
 from typing import Any, Literal
 

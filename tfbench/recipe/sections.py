@@ -129,7 +129,7 @@ class TrainingConfig:
             )
         if self.backend in ONE_STEP_A_CALL and self.steps_per_execution > 1:
             raise ValueError(
-                f"steps_per_execution: Keras does one step a call on backend {self.backend}. "
+                f"steps_per_execution: Keras does one step per call on backend {self.backend}. "
                 f"Received: {self.steps_per_execution}. Use 1, or another backend."
             )
         if self.backend == "jax" and (self.intra_op_threads or self.inter_op_threads):
@@ -168,11 +168,11 @@ class DistributionConfig:
 
     def __post_init__(self) -> None:
         if self.num_workers is not None and self.strategy != "multi_worker":
-            raise ValueError(f"num_workers: is of strategy multi_worker. Received: strategy {self.strategy}.")
+            raise ValueError(f"num_workers: needs strategy multi_worker. Received: strategy {self.strategy}.")
         if self.mesh and self.strategy not in CUTTING_STRATEGIES:
-            raise ValueError(f"mesh: is of strategies model and hybrid. Received: strategy {self.strategy}.")
+            raise ValueError(f"mesh: needs strategy model or hybrid. Received: strategy {self.strategy}.")
         if self.strategy == "model" and self.mesh.get("data", 1) > 1:
-            raise ValueError("mesh: under strategy model no batch is cut. Use hybrid for a mesh with an axis data.")
+            raise ValueError("mesh: strategy model does not split batches. Use hybrid for a mesh with an axis data.")
 
 
 @schema

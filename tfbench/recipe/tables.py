@@ -143,5 +143,5 @@ def set_value(tables: dict[str, Any], key: str, value: Any) -> None:
         tables = tables.setdefault(parent, {})
         if not isinstance(tables, dict):
             where = shorten(".".join(parents[: depth + 1]))
-            raise RecipeError(f"--set {shorten(key)}: {where} is no table, so it has no key '{shorten(last)}'.")
+            raise RecipeError(f"--set {shorten(key)}: {where} is not a table, so it has no key '{shorten(last)}'.")
     tables[last] = value

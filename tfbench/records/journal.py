@@ -234,7 +234,7 @@ def read_records(path: Path) -> list[Record]:
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
     if not records or records[0]["kind"] != "request":
-        raise damaged(path, "is no tfbench journal: it does not begin with a request")
+        raise damaged(path, "is not a tfbench journal: it does not begin with a request")
     return records
 
 

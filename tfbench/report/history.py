@@ -42,7 +42,7 @@ class HistoryEntry:
 
 
 _COLUMNS = (
-    Column("made", "made", align="left"),
+    Column("made", "date", align="left"),
     Column("kind", "kind", align="left", rank=1),
     Column("id", "id", align="left"),
     # Recipes of one family differ at their ends.

@@ -44,7 +44,7 @@ def render_report(contents: ReportContents) -> str:
     comparison = contents.comparison
     names = dict.fromkeys(run.title or run.recipe for run in comparison.runs) or comparison.recipes
     title = escaped(", ".join(names) or "Runs")
-    counts = f"{count(len(comparison.rows), 'setting')}, {count(len(comparison.runs), 'run')}"
+    counts = f"{count(len(comparison.rows), 'configuration')}, {count(len(comparison.runs), 'run')}"
     style = files("tfbench.report").joinpath("style.css").read_text(encoding="utf-8")
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -86,7 +86,7 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
     comparison, plan = contents.comparison, contents.plan
     runs, scaling = comparison.runs, find_scaling(comparison)
     yield "recipe", ", ".join(comparison.recipes)
-    yield "data", "synthetic, made on the spot" if comparison.is_synthetic else "real"
+    yield "data", "synthetic" if comparison.is_synthetic else "real"
     for key in comparison.keys:
         values = dict.fromkeys(format_value(row.setting.get(key)) for row in comparison.rows)
         yield key, ", ".join(values)
@@ -100,7 +100,7 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
         yield f"setup{mark}", f"{setup}: {_describe_hardware(comparison, setup)}"
     if plan:
         planned_runs = len(list_planned_runs(plan))
-        yield "rounds", f"{plan.num_rounds}, the setups of a setting taking turns; {count(planned_runs, 'run')} planned"
+        yield "rounds", f"{plan.num_rounds}, setups take turns; {count(planned_runs, 'run')} planned"
         measurement = plan.tables.get("measurement", {})
         if (seconds := measurement.get("seconds")) is not None:
             yield "each run", f"{seconds:g} s of steady steps in a process of its own, without validation"

@@ -34,8 +34,8 @@ def read_baseline(path: Path) -> SpeedSample:
         raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.") from error
     except (ValueError, RecipeError) as error:
         raise TrackingError(
-            f"baseline {path}: is no baseline of this version of tfbench: {error} `tfbench check RECIPE --save {path}` "
-            "makes one."
+            f"baseline {path}: is not a baseline of this version of tfbench: {error} `tfbench check RECIPE --save "
+            f"{path}` makes one."
         ) from error
 
 

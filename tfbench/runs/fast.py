@@ -67,13 +67,13 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
     series = make_runs(next_run, execute)
     if series.was_interrupted:
         raise InterruptedRunError(
-            f"interrupted while the fastest settings were looked for; the runs are group {group}."
+            f"interrupted during the search for the fastest settings; its runs are group {group}."
         )
     speeds = [run.samples_per_second for run in series.runs]
     if not speeds[0]:
         raise MeasurementError(
-            f"--fast: the recipe as it is came to no speed, so that nothing can be held against it; the run is group "
-            f"{group}. Try it without --fast."
+            f"--fast: the unchanged recipe gave no speed, so there is nothing to compare (group {group}). Try it "
+            "without --fast."
         )
     best = changes[max(range(len(speeds)), key=lambda index: speeds[index] or 0.0)]
     return dataclasses.replace(

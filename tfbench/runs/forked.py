@@ -184,10 +184,6 @@ class Forked:
         if self.poll() is None:
             self._signal(number)
 
-    def kill(self) -> None:
-        """Ends it now."""
-        self.send_signal(signal.SIGKILL)
-
     def wait(self) -> int:
         """Waits for its end."""
         while (returncode := self.poll()) is None:

@@ -138,14 +138,14 @@ def divide_gpus(config: DistributionConfig, num_workers: int, gpus: Sequence[Gpu
     each = len(devices) if are_named else max(1, len(gpus) // num_workers)
     if are_named and {device.index for device in devices} != set(range(each)):
         raise DeviceError(
-            f"devices: those of each worker count from gpu:0. Received: {', '.join(config.devices)}. Choose among the "
-            "machine's GPUs with CUDA_VISIBLE_DEVICES."
+            f"devices: each worker numbers its GPUs from gpu:0. Received: {', '.join(config.devices)}. Choose among "
+            "the machine's GPUs with CUDA_VISIBLE_DEVICES."
         )
     wanted = each * num_workers
     if wanted > len(gpus) or (wanted < len(gpus) and not are_named):
         raise DeviceError(
             f"devices: {num_workers} workers with {count(each, 'GPU')} each take {wanted}, and {len(gpus)} can be seen "
-            "here. Name those of each (--devices gpu:0), or use another number of workers, or --devices cpu:0."
+            "here. Use --devices gpu:0 for one GPU per worker, or use another number of workers, or --devices cpu:0."
         )
     names = [gpu.uuid or str(index) for index, gpu in enumerate(gpus)]
     return [

@@ -142,8 +142,7 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
 
     def kill(self) -> None:
         """Ends the process now, if it still runs."""
-        if self._process.poll() is None:
-            self._process.kill()
+        self._process.send_signal(signal.SIGKILL)
         if self._process.stdin:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()

@@ -95,10 +95,7 @@ def find_rank(
     if number is None or index is None or not addresses:
         wanted = {"--num-workers N": number, "--worker-index I": index, "--coordinator HOST:PORT": addresses or None}
         lacking = " ".join(option for option, value in wanted.items() if value is None)
-        raise RecipeError(
-            f"strategy multi_worker: {told.by} does not say how many workers there are, which this is (from 0), and "
-            f"where the first one is. Add {lacking}."
-        )
+        raise RecipeError(f"strategy multi_worker: {told.by} does not set everything. Add {lacking}.")
     if not 0 <= index < number:
         raise RecipeError(f"--worker-index: must be from 0 to {number - 1}, of {number} workers. Received: {index}.")
     if recipe.training.backend == "tensorflow" and len(addresses) != number:

@@ -203,11 +203,11 @@ def _read_run(path: Path) -> RunResult:
     try:
         records = json_lines.read_file(path)
         if not records or records[0]["kind"] != "request":
-            raise TrackingError("is no tfbench journal: it does not begin with a request")
+            raise TrackingError("is not a tfbench journal: it does not begin with a request")
         result = replay(records)
         make_brief(result, summarize_run(result), journal_bytes=0)
         if result.request.worker_rank and result.request.worker_rank.index:
-            raise TrackingError("is another worker's than the first, whose journal is the run's: import that")
+            raise TrackingError("is the journal of a worker other than worker 0. Import worker 0's journal instead")
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
     except TrackingError as error:

@@ -140,7 +140,7 @@ def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
     if training.data_on_device:
         raise RecipeError(
             "training.data_on_device: must be false for a profile, which takes the step apart as `fit` does it. "
-            "Received: true. Leave it out; what it is worth, `tfbench run --fast` says."
+            "Received: true. Measure its effect with `tfbench run --fast`."
         )
     suffix = "trace" if profile.kind == "trace" else "profile"
     return dataclasses.replace(series_request(request, suffix=suffix, tags={}), profile=profile)
@@ -173,7 +173,7 @@ def resumed_request(
     rejected = [key for key in overrides if not key.startswith(CHANGEABLE)]
     if rejected:
         raise RecipeError(
-            f"{', '.join(rejected)}: cannot be changed for a run that goes on from a checkpoint. Can be: "
+            f"{', '.join(rejected)}: cannot change on resume. These can: "
             "training.epochs, training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of "
             "[output], [cost] and [expect]."
         )
@@ -188,7 +188,7 @@ def resumed_request(
     if recipe.training.epochs <= done:
         raise RecipeError(
             f"run {old.run_id}: all of its {recipe.training.epochs} epochs are done. "
-            f"Name more of them to go on, for example --epochs {done + recipe.training.epochs}."
+            f"Use a larger number, such as --epochs {done + recipe.training.epochs}."
         )
     request = new_request(
         recipe,
@@ -214,13 +214,13 @@ def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
         return old.resume  # it ended before a checkpoint of its own
     if not found:
         raise UnknownNameError(
-            f"{folder}: no checkpoint to go on from. A run leaves one every N epochs with --checkpoint-every N, unless "
-            "it is limited by --steps or --seconds; `tfbench export` leaves checkpoints where they are."
+            f"{folder}: no checkpoint to resume from. A run leaves one every N epochs with --checkpoint-every N, "
+            "unless it is limited by --steps or --seconds; `tfbench export` leaves checkpoints where they are."
         )
     epoch, path = max((known or found).items())
     if epoch > len(previous.epochs):  # the machine stopped before the last lines of the journal were on its disk
         raise RecipeError(
-            f"run {old.run_id}: its journal ends before the checkpoint {path}, and there is no older one. Begin anew."
+            f"run {old.run_id}: its journal ends before the checkpoint {path}, and none is older. Start a new run."
         )
     return ResumePoint(run_id=old.run_id, checkpoint=str(path.absolute()), epochs=previous.epochs[:epoch])
 

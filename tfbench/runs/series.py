@@ -135,7 +135,7 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> tuple
     last_seed = request.recipe.training.seed + plan.max_num - 1
     if plan.varies_seed and last_seed > MAX_SEED:
         raise RecipeError(
-            f"training.seed: with --vary-seed, that of the last of {plan.max_num} runs must be {MAX_SEED} or less. "
+            f"training.seed: with --vary-seed, the seed of run {plan.max_num} must be {MAX_SEED} or less. "
             f"Received: {last_seed}. Use a smaller seed."
         )
 
@@ -159,7 +159,7 @@ def _require_alike(done: Sequence[SeriesRun]) -> None:
     differences = find_unequal(results[0], results[-1]) if results else ()
     if names := [one.name for one in differences if one.name in BUILT]:
         raise ComparisonError(
-            f"the network or its data changed while it was repeated: {', '.join(names)}. Begin anew; the runs are "
+            f"the network or its data changed while it was repeated: {', '.join(names)}. Start again; the runs are "
             "stored, and `tfbench runs` lists them."
         )
 

@@ -137,7 +137,7 @@ def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, Planne
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}.") from error
     except (RecipeError, ValueError) as error:
-        raise TrackingError(f"{path}: is no record of a sweep: {error}") from error
+        raise TrackingError(f"{path}: is not a record of a sweep: {error}") from error
     return plan, results
 
 
@@ -171,7 +171,7 @@ def find_sweep(store: Store, token: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UnknownNameError(f"sweep '{token}': several are meant by it: {', '.join(found)}. Use more of an id.")
+        raise UnknownNameError(f"sweep '{token}': matches {', '.join(found)}. Type more of the id.")
     there = (
         f"It has: {', '.join(known[:8])}." if known else f"It has none; `{store.command('sweep', 'RECIPE')}` makes one."
     )

@@ -31,7 +31,7 @@ from tfbench.records.sweep import (
     resolve_recipe,
 )
 from tfbench.sweeps.arguments import are_alike_numbers, is_range, make_variation, parse_variation
-from tfbench.wording import count, shorten
+from tfbench.wording import shorten
 
 
 def plan_sweep(
@@ -265,9 +265,8 @@ def choose_kind(asked: str | None, counts: tuple[int, ...], num_gpus: int, backe
     kind = asked or ("gpu" if num_gpus else "cpu")
     if kind == "gpu" and counts[-1] > num_gpus:
         raise DeviceError(
-            f"--replicas: {BACKEND_TITLES[backend]} sees {count(num_gpus, 'GPU')}. Received: {counts[-1]}. "
-            "`tfbench devices` says why one that is in the machine is not seen; with --devices cpu replicas are "
-            "logical devices of the processor, which share its cores."
+            f"--replicas {counts[-1]} needs GPUs, but {BACKEND_TITLES[backend]} sees {num_gpus or 'none'}. `tfbench "
+            "devices` explains why. Or use --devices cpu."
         )
     return kind
 

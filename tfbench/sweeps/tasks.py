@@ -77,7 +77,7 @@ def read_plan_file(path: Path) -> SweepPlan:
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}.") from error
     except (ValueError, RecipeError) as error:
-        raise RecipeError(f"{path}: is no plan that this version of `tfbench sweep --plan` writes: {error}") from error
+        raise RecipeError(f"{path}: is not a plan of this version of `tfbench sweep --plan`: {error}") from error
     check_configurations(plan)
     return plan
 

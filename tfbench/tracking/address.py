@@ -43,7 +43,7 @@ def require_address(tracking_uri: str) -> None:
             "password, write special characters as %3A, %2F and the like. MLFLOW_TRACKING_TOKEN is for a token."
         )
     if f"{_MASK}@" in tracking_uri:
-        raise TrackingError(f"tracking URI {tracking_uri}: {_MASK} stands for a password, shown nowhere. Write it.")
+        raise TrackingError(f"tracking URI {tracking_uri}: replace {_MASK} by the password.")
 
 
 def is_server(tracking_uri: str) -> bool:
@@ -73,9 +73,8 @@ def find_named(tracking_uri: str, named: Iterable[str | None]) -> str:
     shown = without_secrets(tracking_uri)
     hint = f", with its password for {_MASK}, or no user if the environment has both" if _MASK in shown else ""
     raise TrackingError(
-        f"{shown}: is where the store has runs tracked, and you have not named it. Nothing is sent there, since your "
-        f"MLflow password or token would go along. If you trust it, name it with --tracking-uri {shown}, or in "
-        f"MLFLOW_TRACKING_URI{hint}."
+        f"Runs of this store are tracked at {shown}. Nothing is sent there, because your MLflow password or token "
+        f"would be sent along. If you trust it, add --tracking-uri {shown}, or set MLFLOW_TRACKING_URI{hint}."
     )
 
 

@@ -93,7 +93,7 @@ def require_whole(database: Path) -> None:
         raise TrackingError(
             f"{database}: is damaged: {error}. All that was measured is in the journals: move {database.name} and the "
             f"files {database.name}-* beside it away, and `{command_line('recover', '--all', store=database.parent)}` "
-            "makes it anew."
+            "rebuilds it."
         ) from error
 
 

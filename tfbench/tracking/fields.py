@@ -164,7 +164,7 @@ def describe(result: RunResult, summary: Summary) -> str:
         step = summarize_profile(result)
         lines += [f"Profile ({profile.kind}), no training. {describe_bottleneck(step) if step else ''}".rstrip(), ""]
     elif result.is_synthetic:
-        lines += ["Synthetic data: the accuracy says nothing of the real task.", ""]
+        lines += ["Synthetic data: compare speed, ignore accuracy.", ""]
     lines.append(f"- {markdown_text(status_line(result))}")
     if summary.warnings:
         lines += ["", "Warnings:", "", *(f"- {markdown_text(warning)}" for warning in summary.warnings)]

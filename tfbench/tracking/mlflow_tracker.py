@@ -233,7 +233,9 @@ class MlflowTracker:
                 experiment = self._find_experiment()
             if experiment is None:
                 where = f"{without_secrets(self._uri)}: experiment '{self._experiment}'"
-                raise TrackingError(f"{where} is there, but is not found. Name another one with --experiment.")
+                raise TrackingError(
+                    f"{where} exists, but MLflow does not return it. Name another one with --experiment."
+                )
             write_view(client, experiment, OVERVIEW)
             self._experiment_id = str(experiment.experiment_id)
         return self._experiment_id

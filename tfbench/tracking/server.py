@@ -114,7 +114,7 @@ def _is_free(port: int, host: str) -> bool:
                 return False
             why = getattr(error, "strerror", None) or error
             raise TrackingError(
-                f"host {host}, port {port}: cannot be listened on: {why}. A host is an IPv4 address or a name of this "
+                f"host {host}, port {port}: cannot listen there: {why}. A host is an IPv4 address or a name of this "
                 "machine; 0.0.0.0 means all of them."
             ) from error
         return True

@@ -29,9 +29,7 @@ from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.compiled_model import build_compiled_model, require_apart, summarize_model
 from tfbench.worker.process_settings import import_keras, set_process_wide
 
-SHARED_MACHINE = (
-    "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
-)
+SHARED_MACHINE = "Another tfbench run measured at the same time. Speed may be too low. Measure one at a time."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

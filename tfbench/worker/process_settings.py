@@ -32,7 +32,7 @@ def import_keras(backend: BackendName) -> None:
         gc.freeze()
         gc.enable()
     if keras.backend.backend() != backend:
-        raise MeasurementError(f"Keras trains with {keras.backend.backend()}, asked for was {backend}.")
+        raise MeasurementError(f"Keras trains with {keras.backend.backend()} instead of {backend}.")
 
 
 def set_process_wide(recipe: Recipe) -> None:

@@ -91,12 +91,12 @@ def _profile_step(prepared: Prepared, seconds: float) -> None:
     # Not of the pipeline itself: one turn would use up the batches that it has ready, and then time their making.
     functions.add("take", step.take_call(batches.iterator(num_ahead=num_prefetched)))
     breakdown.switch("steady")
-    journal.append("stage", name="timing phases and layers in turns")
+    journal.append("stage", name="timing phases and layers")
     for one in functions.rounds(seconds, step.restore):
         journal.append("profile_round", round=to_plain(one))
     step.restore()
     breakdown.switch("checks")
-    journal.append("stage", name="measuring what the devices compute and move at most")
+    journal.append("stage", name="measuring peak compute and bandwidth")
     own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
     names = prepared.resolved.device_names
     peak = measure_peak(names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)

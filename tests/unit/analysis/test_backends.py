@@ -17,8 +17,8 @@ BATCH = "training.global_batch_size"
 LABELS = {"tensorflow": "default cpu:0", **{name: f"default cpu:0 backend={name}" for name in ("jax", "torch")}}
 SETTINGS: dict[str, dict[str, Any]] = {
     "tensorflow": {"compiler": "graph", "precision": "float32", "tensorflow": "2.21.0"},
-    "jax": {"compiler": "xla", "precision": "float32", "backend": "jax", "jax": "0.10.2"},
-    "torch": {"compiler": "eager", "precision": "float32", "backend": "torch", "torch": "2.13.0"},
+    "jax": {"compiler": "xla", "precision": "float32", "backend": "jax", "jax": "0.10.2", "start": "forked"},
+    "torch": {"compiler": "eager", "precision": "float32", "backend": "torch", "torch": "2.13.0", "start": "own"},
 }
 
 

@@ -127,8 +127,8 @@ def test_what_is_not_like_the_baseline_is_rejected_unless_it_is_allowed(
     runs, (name, then, now) = fake(*SPEEDS), difference
     done = tfbench(*CHECK, "--baseline", str(baseline), *arguments)
     assert (done.exit_code, done.stdout, len(runs.requests)) == (2, "", 1)  # after the first run
-    assert "baseline baseline.json of sine_lstm: cannot be compared" in done.stderr
-    assert f"{name}: {then} there, {now} here. Make both alike" in done.stderr
+    assert "baseline baseline.json of sine_lstm: does not match this check" in done.stderr
+    assert f"{name}: {then} there, {now} here. Use the same settings" in done.stderr
     done = tfbench(*CHECK, "--baseline", str(baseline), *arguments, "--allow-unequal")
     assert (done.exit_code, f"{name} {then} -> {now}: not comparable" in done.stdout) == (0, True)
 
@@ -168,7 +168,7 @@ def test_runs_that_fail_leave_nothing_to_be_judged_or_saved(
     ("content", "message"),
     [
         (None, "baseline b.json: cannot be read: No such file or directory."),
-        ("{", "baseline b.json: is no baseline of this version of tfbench: "),
+        ("{", "baseline b.json: is not a baseline of this version of tfbench: "),
         ('{"format_version": 9}', "format_version: must be one of 1. Received: 9."),
     ],
 )
@@ -196,7 +196,7 @@ def test_a_baseline_is_written_whole_or_not_at_all(in_tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sine_lstm"], "name what to hold the speeds against (--baseline), or where to keep them (--save)."),
+        (["sine_lstm"], "Compare with a baseline (--baseline FILE), or save one (--save FILE)."),
         (["sine_lstm", "--save", "a.json", "--allow-unequal"], "--save compares nothing: leave --allow-unequal out"),
         (["sine_lstm", "--save", "a.json", "--repeats", "1"], "Invalid value for '--repeats': 1 is not in the range"),
         (["sine_lstm", "--save", "no/a.json"], "folder no is not there, or cannot be written to. Name a file"),

@@ -217,7 +217,7 @@ def test_two_varied_keys_have_three_sentences(golden: Callable[[str, str], None]
         f"With hidden_units=[100]: use {DEFAULT} at batch 32 and {MIRRORED} at batch 64.",
         f"With hidden_units=[2000]: use {DEFAULT} at batch 32 to 64.",
     )
-    assert f"{MIRRORED} is slower than {DEFAULT} at 3 of 4 settings: 0.50x." in find_verdict(unlike)
+    assert f"{MIRRORED} is slower than {DEFAULT} at 3 of 4 configurations: 0.50x." in find_verdict(unlike)
 
 
 def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_that_most_runs_have() -> None:
@@ -232,7 +232,7 @@ def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_th
         "Warnings",
         "- 5 of 6 runs: others kept 0 cores busy",
         *(f"- {num} of 6 runs: {kinds[num - 1]}" for num in (4, 3, 2)),
-        "- and 1 more kind of warning, in fewer runs: see the report",
+        "- 1 more kind of warning: see the report",
     ]
 
 

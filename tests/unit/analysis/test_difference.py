@@ -48,6 +48,7 @@ def recipe_with(**sections: Any) -> Any:
         *(("settings", name, True) for name in ("tensor_float_32", "deterministic", "soft_device_placement")),
         *(("settings", name, 3) for name in ("intra_op_threads", "inter_op_threads", "steps_per_execution")),
         *(("environment", name, "other") for name in ("thread_variables", "tfbench", "keras", "hostname")),
+        ("environment", "start", "forked"),
         *(("environment", name, 1) for name in ("usable_cores", "cpu_quota_cores", "niceness", "memory_limit_bytes")),
     ],
 )

@@ -46,7 +46,7 @@ def test_rounds_of_two_machines_are_not_pooled_into_one_speed() -> None:
     speedup = entries[MIRRORED].speedup
     assert speedup is not None
     assert (speedup.ratio, speedup.num, speedup.is_paired) == (pytest.approx(2.0), 2, True)
-    assert any(text.startswith("2 runs left out: of another machine") for text in find_caveats(found))
+    assert any(text.startswith("2 runs left out: another machine") for text in find_caveats(found))
     entry = compared(runs, allows_unequal=True).rows[0].entries[DEFAULT]  # nor where setups may be unequal
     assert (len(entry.runs), len(entry.left_out)) == (2, 1)
 
@@ -116,7 +116,7 @@ def test_settings_of_several_machines_are_named() -> None:
         for batch, host in ((32, "n1"), (64, "n2"), (128, "n1"))
     ]
     found = compared([run for row in rows for run in row])
-    where = "Settings ran on several machines, which may explain differences between them: n1 and n2."
+    where = "Configurations ran on several machines, which may explain differences: n1 and n2."
     assert where in find_caveats(found)
     assert not any(text.startswith("Use ") for text in find_verdict(found))  # no recommendation across machines
     assert not any("several machines" in text for text in find_caveats(compared(rows[0])))

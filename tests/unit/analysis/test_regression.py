@@ -62,7 +62,7 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
         speeds = [100 * math.exp(spread * one) for one in (-1.2649, -0.6325, 0.0, 0.6325, 1.2649)]
         done = judge(build_sample(*speeds), build_sample(*speeds, group="now"))
         assert (done.judgement, done.is_blind) == ("no measurable difference", is_blind)
-        assert judgement_sentence(done).startswith("cannot tell: ") == is_blind
+        assert judgement_sentence(done).startswith("inconclusive: ") == is_blind
         document = check_document(done, "baseline.json", 0)
         assert (document["is_blind"], document["smallest_detectable"]) == (is_blind, done.smallest_detectable)
         assert document["fail_above"] == 0.05

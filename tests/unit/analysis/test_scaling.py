@@ -98,7 +98,7 @@ def test_the_batch_is_divided_among_replicas_or_each_has_its_own(
 def test_of_replicas_that_share_cores_nothing_is_called_ideal_or_efficient(is_weak: bool) -> None:
     comparison = scaled({1: 960.0, 2: 480.0}, kind="cpu", is_weak=is_weak)
     lines = table_lines(comparison)
-    assert lines[0].split() == ["replicas", "batch", "samples/s", "speed-up", "step", "exchanged", "input"]
+    assert lines[0].split() == ["replicas", "batch/replica", "samples/s", "speed-up", "step", "exchanged", "input"]
     assert "The devices of mirrored cpu:0,cpu:1 share cores: " in " ".join(find_caveats(comparison))
     (plot,) = comparison_plots(comparison)
     said = " ".join([*lines, *find_verdict(comparison), plot.alt]).lower()

@@ -47,10 +47,10 @@ REJECTED: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
     ("mirrored", TWO, {"compiler": "xla"}, "training.compiler: XLA cannot compile a step over several replicas"),
     ("one_device", ("cpu:1",), {"compiler": "xla"}, "training.compiler: XLA compiles for cpu:0 only"),
     ("mirrored", TWO, {"ops": "nccl"}, "nccl moves data between GPUs only. Use reduction_to_one_device."),
-    ("multi_worker", TWO, {}, "takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: cpu:0, cpu:1."),
-    ("multi_worker", ("cpu:3",), {}, "takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: cpu:3."),
-    ("multi_worker", ONE, {"ops": "reduction_to_one_device"}, "is of several devices in one process"),
-    ("multi_worker", ONE, {"precision": "mixed_float16"}, "leave out the step that the others wait for it in"),
+    ("multi_worker", TWO, {}, "takes one device per worker on TensorFlow: cpu:0, or a GPU. Received: cpu:0, cpu:1."),
+    ("multi_worker", ("cpu:3",), {}, "takes one device per worker on TensorFlow: cpu:0, or a GPU. Received: cpu:3."),
+    ("multi_worker", ONE, {"ops": "reduction_to_one_device"}, "needs several devices in one process"),
+    ("multi_worker", ONE, {"precision": "mixed_float16"}, "a worker skips a step if its gradients overflow"),
     ("multi_worker", ONE, {"compiler": "xla"}, "XLA cannot compile a step over several workers"),
 ]
 
@@ -76,7 +76,7 @@ CHOSEN: list[tuple[str, tuple[str, ...], int, str]] = [
     ("mirrored", ("gpu",), 2, "gpu:0 gpu:1"),
     ("default", ("gpu:1",), 2, "gpu:1"),
     ("mirrored", TWO, 2, "cpu:0 cpu:1"),
-    ("default", ("gpu:7",), 2, "gpu:7: not found. TensorFlow sees: cpu:0, gpu:0, gpu:1. `tfbench devices` says why"),
+    ("default", ("gpu:7",), 2, "gpu:7: not found. TensorFlow sees: cpu:0, gpu:0, gpu:1. `tfbench devices` explains"),
     ("mirrored", ("gpu",), 0, "gpu: not found. TensorFlow sees: cpu:0."),
     (
         "default",
@@ -122,7 +122,7 @@ def test_a_device_of_another_worker_is_not_taken_for_ones_own() -> None:
     )
     placed = ResolvedDistribution(build_placement(devices=("cpu:0",)), ("/device:CPU:0",), None, task="/task:1/")
     verify_placement(placed, model, [(own, "MatMul")])
-    with pytest.raises(MeasurementError, match=f"the training step ran on {other}, asked for was cpu:0"):
+    with pytest.raises(MeasurementError, match=f"the training step ran on {other} instead of cpu:0"):
         verify_placement(placed, model, [(other, "MatMul")])
 
 

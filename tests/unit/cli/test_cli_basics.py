@@ -23,6 +23,7 @@ from tfbench.machine.devices import GpuFacts
 from tfbench.recipe import files
 from tfbench.records.energy import EnergySource, EnergySources
 from tfbench.records.machine import Gpu
+from tfbench.report.comparison.speeds import MARKS
 from tfbench.runs.run import Run
 from tfbench.store.store import Store
 
@@ -40,6 +41,15 @@ def write_recipe(path: Path, text: str) -> str:
 
 def shipped_text(name: str) -> str:
     return files.find_recipe(name).read_text(encoding="utf-8")
+
+
+def test_help_is_of_a_command_or_of_the_signs_in_results(tfbench: Cli) -> None:
+    assert tfbench("help").stdout == tfbench("--help").stdout
+    assert tfbench("help", "sweep").stdout == tfbench("sweep", "--help").stdout
+    text = tfbench("help", "results").stdout
+    assert all(f"\n{sign} " in text or f", {sign} " in text for sign in MARKS.values())
+    done = tfbench("help", "result")
+    assert (done.exit_code, "'result' is not a command" in done.stderr) == (2, True)
 
 
 def test_list_has_recipes_models_and_data_sets(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def test_a_sweep_that_refines_makes_the_same_runs(tfbench: Cli, fake: MakeRuns) 
     few = read(tfbench(*AS_SWEEP, "--refine", "2", "--format", "json"))
     assert len(few["rows"]) == 5 + 2
     on_machines = tfbench("sweep", "--resume", "@last", "--ray", "auto")
-    assert (on_machines.exit_code, "the sweep has a --refine" in on_machines.stderr) == (2, True)
+    assert (on_machines.exit_code, "--ray cannot resume a sweep with --refine" in on_machines.stderr) == (2, True)
     assert len(read(tfbench(*AS_SWEEP, "--format", "json"))["rows"]) == 5
 
 

@@ -29,7 +29,7 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: F
     lines = done.stdout.splitlines()
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
     assert lines[0] == f"Sweep {sweep_id} of mnist_mlp"
-    assert "  runs        2 settings x 2 setups x 2 rounds = 8 runs" in lines
+    assert "  runs        2 configurations x 2 setups x 2 rounds = 8 runs" in lines
     made = [line for line in lines if line.startswith("[")]
     assert len(made) == len(runs.requests) == 8
     assert made[0].startswith("[1/8, 1:12 left] global_batch_size=32, default cpu:0, round 1: ")
@@ -57,7 +57,7 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Fake) -> No
     assert {(recipe.measurement.seconds, recipe.measurement.checks) for recipe in recipes} == {(0.5, False)}
     assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
-    assert "Before you decide, run it again with --repeats 3 --seconds 5." in done.stdout
+    assert "Before you decide, run it again with --repeats 6 --seconds 5." in done.stdout
 
 
 def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Fake) -> None:
@@ -134,7 +134,7 @@ def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again
     runs = fake(lambda batch, strategy: None)
     done = tfbench("sweep", "--resume", "@last")
     assert (done.exit_code, runs.places) == (2, [])
-    assert f"{uri}: is where the store has runs tracked, and you have not named it." in done.stderr
+    assert f"Runs of this store are tracked at {uri}." in done.stderr
     again = ("sweep", "--resume", "@last", "--tracking-uri", uri)
     for options, place in (((), (uri, "mine")), (("--experiment", "other"), (uri, "other")), ((), (uri, "other"))):
         runs = fake(lambda batch, strategy: "STOPPED")

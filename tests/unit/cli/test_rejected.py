@@ -51,10 +51,10 @@ REJECTED = {
     "runs --store there.toml": "store there.toml: is a file, and a store is a folder.",
     "runs 0000 --status failed": "RUN names one: leave --status out.",
     f"diff {FIRST} {FIRST}": f"{FIRST} and {FIRST} are the same run, {FIRST}. Name two.",
-    f"diff {FIRST} 0000": "runs are meant by it. Use more of an id:",
+    f"diff {FIRST} 0000": "matches 10 runs. Type more of the id:",
     f"diff {FIRST} {SECOND} --store empty": "store empty: holds no runs.",
-    "compare": "name the runs, or a sweep (--sweep @last), or take all of them (--all).",
-    "compare --sweep @last --recipe x": "--recipe chooses among --all.",
+    "compare": "Name runs, a sweep (--sweep @last), or use --all.",
+    "compare --sweep @last --recipe x": "--recipe needs --all.",
     "compare --sweep @last --baseline mirored": "--baseline 'mirored': no such setup.",
     "compare --all --recipe other": "no runs to compare.",
     "report --sweep @last -o nowhere/r.html": "nowhere/r.html: cannot be written: No such file",
@@ -73,15 +73,15 @@ REJECTED = {
     "run mine.toml --until-precise 200%": "more than 0 and at most 0.99, such as 2% or 0.02. Received: 200%",
     "run mine.toml --until-precise 2% --repeats 2": "--repeats: must be 3 or more with --until-precise. Received: 2.",
     "run mine.toml --vary-seed": "--vary-seed needs --repeats or --until-precise",
-    "run --resume @last --repeats 3": "--resume goes on with one run as it was: leave --repeats out.",
+    "run --resume @last --repeats 3": "--resume continues one run as it was: leave --repeats out.",
     "sweep": "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none.",
     "sweep mine.toml --full --seconds 3": "--full trains to the recipe's epochs: leave --seconds out",
     "sweep mine.toml --run-timeout 0": "must be more than 0 and at most 1e+09, such as 90s, 10m or 1.5h",
     "sweep mine.toml --run-timeout 1d": "such as 90s, 10m or 1.5h",
-    "sweep mine.toml --resume @last": "--resume goes by the plan that there is: leave RECIPE out",
+    "sweep mine.toml --resume @last": "--resume uses the plan of the sweep: leave RECIPE out",
     "sweep --resume @last --store empty": "sweep '@last': not in store empty.",
     "sweep mine.toml --vary training.global_batch_size=32,70000": "must be at most 60000, the training samples",
-    "sweep mine.toml --setup default --plan x --ray auto": "--ray and --plan: each is another way",
+    "sweep mine.toml --setup default --plan x --ray auto": "--ray and --plan exclude each other",
     "sweep mine.toml --setup default --plan x --time-budget 5m": "leave --time-budget out",
     "sweep mine.toml --setup default --plan there.toml": "there.toml: is there already.",
     "sweep mine.toml --plan x": "Missing option '--setup'",
@@ -89,7 +89,7 @@ REJECTED = {
     "sweep --plan x --task 0 --dry-run --setup default --resume abc": "leave --setup, --dry-run, --resume out.",
     "sweep mine.toml --refine 3 --vary model.hidden_units=[[1,2],[3,4]]": "--refine needs one --vary of whole numbers",
     "sweep mine.toml --refine 3 --vary training.global_batch_size=1..8 --aa": "leave --refine out",
-    "crossover mine.toml --vary training.global_batch_size=1..8 --setup default": "name the two setups",
+    "crossover mine.toml --vary training.global_batch_size=1..8 --setup default": "Name the two setups",
     "crossover mine.toml --vary training.global_batch_size=1..8 --between default default": "both setups are",
     "crossover mine.toml --vary training.precision=1..8 --between default one_device": "precision: must be one of",
     "crossover mine.toml --vary training.global_batch_size=8..8 --between default 'mirrored cpu:0,cpu:1'": (
@@ -103,7 +103,7 @@ REJECTED = {
     "run mine.toml --strategy mirrored --workers 2": "--strategy multi_worker has: leave --workers out",
     "run mine.toml --strategy multi_worker": "--workers N starts them on this machine",
     "run mine.toml --strategy multi_worker --coordinator a:1,b:1 --num-workers 2 --worker-index 1 --fast": (
-        "over several machines a command makes one run: leave --fast out."
+        "on several machines, a command makes one run: leave --fast out."
     ),
 }
 

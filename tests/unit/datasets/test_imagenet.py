@@ -141,7 +141,7 @@ def test_damaged_images_are_named_before_a_run_begins(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda folder: write_image(folder / "train" / "stork" / "a.png", 1), "train: expected 2 classes, found 3. --"),
+        (lambda folder: write_image(folder / "train" / "stork" / "a.png", 1), "train: expected 2 classes, found 3."),
         (lambda folder: [path.unlink() for path in folder.glob("train/crane/*")], "train/crane: holds no image (.jpg"),
         (lambda folder: write_image(folder / "val" / "stork" / "x.jpg", 1), "val/stork: a class that has no training"),
         (lambda folder: (folder / "train").rename(folder / "training"), "train: No such file or directory. Expected"),

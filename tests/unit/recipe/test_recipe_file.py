@@ -125,9 +125,9 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, contents: bytes | Non
         ("training.compiler=inductor", "compiler: must be graph or xla or eager on backend tensorflow."),
         ("training.backend=jax training.compiler=graph", "must be xla or eager on backend jax. Received: graph."),
         ("training.backend=torch training.compiler=xla", "must be eager or inductor on backend torch. Received: xla."),
-        ("distribution.num_workers=2", "num_workers: is of strategy multi_worker. Received: strategy default"),
-        ("distribution.mesh.data=2", "mesh: is of strategies model and hybrid. Received: strategy default."),
-        ("distribution.strategy=model distribution.mesh.data=2", "mesh: under strategy model no batch is cut"),
+        ("distribution.num_workers=2", "num_workers: needs strategy multi_worker. Received: strategy default"),
+        ("distribution.mesh.data=2", "mesh: needs strategy model or hybrid. Received: strategy default."),
+        ("distribution.strategy=model distribution.mesh.data=2", "mesh: strategy model does not split batches"),
         ("distribution.strategy=hybrid distribution.mesh.rows=2", "mesh.rows: must be one of data, model"),
     ],
 )
@@ -184,7 +184,7 @@ def test_reads_an_override(text: str, key: str, value: object) -> None:
 def test_rejects_an_override_without_key_and_value(text: str, message: str) -> None:
     with pytest.raises(RecipeError, match=re.escape(message)):
         tables.parse_override(text)
-    with pytest.raises(RecipeError, match=r"--set training\.epochs\.x: training\.epochs is no table"):
+    with pytest.raises(RecipeError, match=r"--set training\.epochs\.x: training\.epochs is not a table"):
         tables.set_value({"training": {"epochs": 1}}, "training.epochs.x", 1)
 
 

@@ -204,8 +204,8 @@ def test_a_disk_full_beyond_the_reserve_leaves_whole_lines(path: Path, monkeypat
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no tfbench journal: it does not begin with a request"),
-        (b'{"kind":"epoch"}\n', "is no tfbench journal: it does not begin with a request"),
+        (b"", "is not a tfbench journal: it does not begin with a request"),
+        (b'{"kind":"epoch"}\n', "is not a tfbench journal: it does not begin with a request"),
         (
             b'{"kind":"request","time":1,"format_version":99,"request":{}}\n',
             "its format is 99; this version of tfbench",

@@ -16,7 +16,7 @@ from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text as text_of
 
-REASON = "processors: /sys/class/powercap has no counters of energy (RAPL): a virtual machine"
+REASON = "CPU: no RAPL counters in /sys/class/powercap (usual in VMs and containers)"
 
 
 def on_gpu() -> RunResult:

@@ -7,10 +7,10 @@ import pytest
 
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.report.comparison.comparison import comparison_table
+from tfbench.report.comparison.comparison import comparison_table, speedup_bars
 from tfbench.report.formats import wrap_message
 from tfbench.report.history import HistoryEntry, history_section
-from tfbench.report.table import text
+from tfbench.report.table import Table, text
 from tfbench.sweeps.arguments import parse_setup
 
 Golden = Callable[[str, str], None]
@@ -48,6 +48,28 @@ def test_a_comparison_fits(golden: Golden, num_setups: int, width: int) -> None:
     golden(f"comparison_{num_setups}_setups_{width}.txt", "\n".join(lines) + "\n")
 
 
+def bars(speeds: dict[int, tuple[float, ...]]) -> Table | None:
+    """Draws speed-ups over a setup that does 100 samples/s, about."""
+    briefs = [
+        build_brief(speed, setup=setup, batch=batch, round_number=number)
+        for batch, own in speeds.items()
+        for setup, all_speeds in zip(TWO_SETUPS, ((100.0, 101.0, 99.0), own), strict=True)
+        for number, speed in enumerate(all_speeds, start=1)
+    ]
+    return speedup_bars(compare(briefs, keys=[BATCH]))
+
+
+def test_speedups_of_two_setups_are_drawn_as_intervals_where_there_is_something_to_see(golden: Golden) -> None:
+    slower = (50.0, 52.0, 51.0)
+    table = bars({32: slower, 64: (80.0, 110.0, 95.0), 128: (118.0, 121.0, 120.0)})
+    assert table
+    golden("speedup_bars_80.txt", "\n".join(table.text(80)) + "\n")
+    assert bars({32: slower}) is None
+    assert bars({32: (100.0, 101.0, 99.0), 64: (100.0, 101.0, 99.0)}) is None  # as fast, and it does not scatter
+    assert bars({32: slower, 64: (1.0, 900.0, 30.0)}) is None
+    assert speedup_bars(compared(3)) is None
+
+
 def test_a_message_is_wrapped_between_words_and_its_commands_stay_whole() -> None:
     message = "Error: run 'abc': not in store x. `tfbench runs --store x` lists what is in it.\n  a short line"
     assert wrap_message(message, 40) == (
@@ -67,4 +89,4 @@ def test_a_list_of_runs_fits_and_says_why_some_ended() -> None:
     assert "  no speed  " in second and "  FAILED  " in third
     assert reason == "  333333333333  no memory"
     lines = text([history_section([trained, *others])], 80)
-    assert max(map(len, lines)) <= 80 and lines[0].split() == ["made", "kind", "id", "recipe", "result"]
+    assert max(map(len, lines)) <= 80 and lines[0].split() == ["date", "kind", "id", "recipe", "result"]

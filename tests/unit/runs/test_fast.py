@@ -144,8 +144,8 @@ def test_where_nothing_is_faster_the_recipe_stays_as_it_is(fates: tuple[Fate, ..
     ("fates", "error", "message"),
     [
         ((OFF_DEVICE,), DatasetError, "needs samples"),
-        (("FAILED",), MeasurementError, "--fast: the recipe as it is came to no speed"),
-        ((32_000.0, "STOPPED"), InterruptedRunError, "the runs are group"),
+        (("FAILED",), MeasurementError, "--fast: the unchanged recipe gave no speed"),
+        ((32_000.0, "STOPPED"), InterruptedRunError, "its runs are group"),
     ],
 )
 def test_it_ends_where_the_recipe_itself_does_not_run(

@@ -58,7 +58,7 @@ def fork(forker: Forker, tmp_path: Path) -> Iterator[Fork]:
 
     yield fork
     for one in made:
-        one.kill()
+        one.send_signal(signal.SIGKILL)
         one.wait()
         one.stdin.close()
 

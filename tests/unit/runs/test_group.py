@@ -223,7 +223,7 @@ def test_each_worker_of_a_machine_has_gpus_of_its_own() -> None:
         (("gpu:0",), 2, 1, "2 workers with 1 GPU each take 2, and 1 can be seen here"),
         (("gpu",), 2, 3, "2 workers with 1 GPU each take 2, and 3 can be seen here"),
         (("gpu:0",), 2, 0, "none is seen here"),
-        (("gpu:1",), 1, 2, r"those of each worker count from gpu:0. Received: gpu:1"),
+        (("gpu:1",), 1, 2, r"each worker numbers its GPUs from gpu:0. Received: gpu:1"),
     ],
 )
 def test_gpus_that_do_not_suffice_are_an_error(

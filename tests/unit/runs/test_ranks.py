@@ -106,8 +106,8 @@ BATCH = {name: value for name, value in SLURM.items() if "STEP" not in name} | {
         ({}, None, {}, "--workers N starts them on this machine; for several machines"),
         *[({"TF_CONFIG": "{}"}, 2, given, "is not read. Name the workers: --coord") for given in ({}, {"workers": 2})],
         (BATCH, None, {}, "a job of Slurm with 4 tasks: put srun before the command"),
-        (OPEN_MPI, None, {}, "Open MPI does not say .* Add --coordinator HOST:PORT"),
-        (POD, None, {"coordinator": "a:1"}, "Kubernetes does not say .* Add --num-workers N"),
+        (OPEN_MPI, None, {}, "Open MPI does not set everything. Add --coordinator HOST:PORT"),
+        (POD, None, {"coordinator": "a:1"}, "Kubernetes does not set everything. Add --num-workers N"),
         *[({}, None, BY_HAND | {name: None}, f"Add --{name.replace('_', '-')} [A-Z:]+\\.$") for name in BY_HAND],
         (
             EVEN | {"SLURM_STEP_TASKS_PER_NODE": "3,1"},

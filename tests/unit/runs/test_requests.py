@@ -69,10 +69,10 @@ def test_a_resumed_run_without_a_checkpoint_of_its_own_goes_on_from_its_predeces
 
 
 def test_a_run_without_a_checkpoint_that_it_reached_does_not_go_on(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"journal ends before the checkpoint .*epoch_000006\.npz.*Begin anew"):
+    with pytest.raises(RecipeError, match=r"journal ends before the checkpoint .*epoch_000006\.npz.*Start a new run"):
         resume(tmp_path / "late", killed_run(5), 6)
     gone = resumed_run(before=3, epochs=8, checkpoint_epoch=8)  # which does not fall back to its predecessor's
-    with pytest.raises(UnknownNameError, match=r"no checkpoint to go on from.*`tfbench export` leaves checkpoints"):
+    with pytest.raises(UnknownNameError, match=r"no checkpoint to resume from.*`tfbench export` leaves checkpoints"):
         resume(tmp_path / "gone", gone)
 
 
@@ -81,7 +81,7 @@ def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path)
     overrides = {"expect.target_accuracy": 0.9, "expect.val_accuracy_at_epoch": {"9": [0.8, 1.0]}}
     recipe = resumed_request(previous, tmp_path / "x", overrides=overrides, name=None, data_dir=None).recipe
     assert (recipe.expect.target_accuracy, recipe.expect.val_accuracy_at_epoch) == (0.9, {"9": (0.8, 1.0)})
-    with pytest.raises(RecipeError, match=r"training\.seed: cannot be changed .* Can be: training\.epochs, "):
+    with pytest.raises(RecipeError, match=r"training\.seed: cannot change on resume\. These can: training\.epochs, "):
         resumed_request(previous, tmp_path / "x", overrides={"training.seed": 1}, name=None, data_dir=None)
 
 

@@ -59,4 +59,4 @@ def test_a_journal_that_is_damaged_or_under_the_id_of_another_run_is_said(store:
     briefs = read_briefs(store, store.run_ids())
     assert [brief.run_id for brief in briefs.found] == [path.stem]
     assert f"{copy}: is damaged: it is of run {path.stem}." in briefs.unreadable["copy"]
-    assert "is no tfbench journal" in briefs.unreadable[damaged.stem]
+    assert "is not a tfbench journal" in briefs.unreadable[damaged.stem]

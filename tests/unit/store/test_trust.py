@@ -37,7 +37,7 @@ def test_a_sweep_with_another_id_or_no_batch_size_is_rejected(store: Store, writ
     write_sweep(store, build_plan(), lambda planned: 1000.0)
     path = store.root / "sweeps" / "abc.json"
     path.write_text(path.read_text().replace(written, instead))
-    with pytest.raises(TrackingError, match="is no record of a sweep"):
+    with pytest.raises(TrackingError, match="is not a record of a sweep"):
         read_sweep(store, "abc")
 
 
@@ -85,8 +85,8 @@ def test_recover_sends_nothing_to_an_address_that_only_the_store_names(store: St
     store.write_state(RUN, TrackingState(tracking_uri=uri, experiment="x"))
     done = tfbench("recover")
     assert done.exit_code == 2
-    assert f"{uri}: is where the store has runs tracked, and you have not named it." in done.stdout
-    assert f"name it with --tracking-uri {uri}, or in MLFLOW_TRACKING_URI" in done.stdout
+    assert f"Runs of this store are tracked at {uri}." in done.stdout
+    assert f"add --tracking-uri {uri}, or set MLFLOW_TRACKING_URI" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_server_is_named_by_its_scheme_host_port_and_path(named: str | None, i
     if is_allowed:
         assert find_named(SERVER, (named,)) == named
     else:
-        with pytest.raises(TrackingError, match="you have not named it"):
+        with pytest.raises(TrackingError, match="If you trust it"):
             find_named(SERVER, (named,))
 
 

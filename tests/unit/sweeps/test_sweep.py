@@ -154,7 +154,7 @@ def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:
             pass
     assert find_sweep(store, "abc") == "abc1"
     assert find_sweep(store, "@last") in ("abc1", "abd2")
-    for token, problem in (("ab", "several are meant"), ("x", "not in store")):
+    for token, problem in (("ab", "matches"), ("x", "not in store")):
         with pytest.raises(UnknownNameError, match=problem):
             find_sweep(store, token)
 

@@ -95,7 +95,7 @@ def test_the_page_of_a_sweep_at_another_server_is_there(tfbench: Cli, store: Sto
     assert (done.exit_code, done.stdout) == (0, f"{url}\n")
     assert done.stderr == "The sweep is tracked at https://ann:***@bench:5000/: nothing is started here.\n"
     tracker.run_ids = frozenset(store.run_ids()[:4])
-    assert "Warning: 3 runs of it are not there;" in tfbench("ui", "--sweep", "@last").stderr
+    assert "Warning: 3 runs of the sweep are not in MLflow." in tfbench("ui", "--sweep", "@last").stderr
 
 
 def test_a_run_of_a_sweep_that_cannot_be_read_is_named_in_its_place(store: Store) -> None:

@@ -60,9 +60,9 @@ def test_setups_that_name_a_machine_are_a_task_of_their_own_and_none_of_this_mac
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"format_version":1', '"format_version":2', "is no plan .*format_version: must be"),
+        ('"format_version":1', '"format_version":2', "is not a plan .*format_version: must be"),
         ('"sweep_id":"abc"', '"sweep_id":"../x"', "plan.sweep_id: must match pattern"),
-        ("", "nothing", "is no plan that this version"),
+        ("", "nothing", "is not a plan of this version"),
     ],
 )
 def test_a_plan_that_is_none_is_rejected(tmp_path: Path, old: str, new: str, message: str) -> None:

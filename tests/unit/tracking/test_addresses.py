@@ -52,7 +52,7 @@ def test_the_password_comes_from_the_user_s_call_or_environment(store: Store, mo
     [
         ("https://mlflow.example/?token=s3cret", "MLFLOW_TRACKING_TOKEN is for a token"),
         ("https://me:pw#s3cret@mlflow.example", "write special characters as %3A, %2F"),
-        ("https://me:***@mlflow.example", "*** stands for a password, shown nowhere. Write it."),
+        ("https://me:***@mlflow.example", "replace *** by the password."),
         *(
             (uri, "must be like http://USER:PASSWORD@HOST:PORT/PATH, the port a number")
             for uri in (

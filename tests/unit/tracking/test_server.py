@@ -8,7 +8,7 @@ from tfbench.tracking import server
 
 @pytest.mark.parametrize("host", ["", "\u00e9..\u00fc", "x" * 300, "a\0b", "203.0.113.9", "::1"])
 def test_an_address_that_cannot_be_listened_on_is_said(host: str) -> None:
-    with pytest.raises(TrackingError, match="port 5000: cannot be listened on"):
+    with pytest.raises(TrackingError, match="port 5000: cannot listen there"):
         server.choose_port(None, host)
 
 
@@ -17,7 +17,7 @@ def test_a_port_that_is_not_this_users_is_no_port_in_use(monkeypatch: pytest.Mon
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(server.socket.socket, "bind", reject)
-    with pytest.raises(TrackingError, match=r"host 127.0.0.1, port 80: cannot be listened on: Permission denied\."):
+    with pytest.raises(TrackingError, match=r"host 127.0.0.1, port 80: cannot listen there: Permission denied\."):
         server.choose_port(80)
 
 

@@ -278,9 +278,9 @@ def _row_order(row: Row) -> tuple[float, float, str]:
 
 
 def describe_where(rows: Sequence[Row], comparison: Comparison) -> str:
-    """Returns " at batch 32, 64", " at batch 32 with units=[100]", " at 4 of 6 settings"; "" of the only one."""
+    """Returns " at batch 32, 64", " at batch 32 with units=[100]", " at 4 of 6 configurations"; "" of the only one."""
     keys = comparison.keys
-    noun = "batch sizes" if keys == (BATCH_KEY,) else "settings"
+    noun = "batch sizes" if keys == (BATCH_KEY,) else "configurations"
     if not rows[0].setting:
         return ""
     if len(rows) == len(comparison.rows) > 1:

@@ -47,8 +47,7 @@ _SECTIONS = ("model", "dataset", "training", "measurement")
 # What runs of two backends differ in by nature: the framework, what it calls a compiler, and settings of one alone.
 OF_BACKENDS = (
     *("backend", "compiler", "tensorflow", "jax", "torch", "tensorflow_onednn", "xla_flags"),
-    _SOFT_PLACEMENT,
-    *_FLOPS,
+    *(_SOFT_PLACEMENT, "start", *_FLOPS),
 )
 # What two machines differ in by nature, where machines are what is compared; not what was set on them, as threads.
 OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memory_limit_bytes")

@@ -111,7 +111,7 @@ def machine_caveats(comparison: Comparison) -> Iterator[str]:
         own = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.setup)}
         hosts |= dict.fromkeys(own if len(own) == 1 else ())
     if len(hosts) > 1:
-        yield f"Settings ran on several machines, which may explain differences between them: {join_words([*hosts])}."
+        yield f"Configurations ran on several machines, which may explain differences: {join_words([*hosts])}."
 
 
 def _find_best(

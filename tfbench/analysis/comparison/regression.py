@@ -126,8 +126,8 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
     if unequal:
         named = "; ".join(f"{one.name}: {one.a} there, {one.b} here" for one in unequal)
         raise ComparisonError(
-            f"baseline {source} of {baseline.recipe}: cannot be compared with this, since what must be equal is not. "
-            f"{named}. Make both alike, make a new baseline here (--save), or compare all the same (--allow-unequal)."
+            f"baseline {source} of {baseline.recipe}: does not match this check: {named}. "
+            "Use the same settings, save a new baseline (--save), or compare anyway (--allow-unequal)."
         )
 
 
@@ -139,7 +139,7 @@ def require_enough(baseline: SpeedSample, num: int) -> None:
     """
     if min(baseline.num, num) < 2:
         when = "the baseline" if baseline.num < 2 else "the check"
-        raise ComparisonError(f"{when} has one run, which does not show what chance does. Make two runs or more.")
+        raise ComparisonError(f"{when} has one run, which does not show how much runs vary. Use --repeats 2 or more.")
 
 
 def judge(baseline: SpeedSample, current: SpeedSample, fail_above: float = DEFAULT_FAIL_ABOVE) -> RegressionCheck:

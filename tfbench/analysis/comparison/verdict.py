@@ -160,7 +160,7 @@ def find_caveats(comparison: Comparison) -> Iterator[str]:
     yield from machine_caveats(comparison)
     if num := sum(len(entry.left_out) for row in comparison.rows for entry in row.entries.values()):
         yield (
-            f"{count(num, 'run')} left out: of another machine than most of their setting, or of other versions, "
+            f"{count(num, 'run')} left out: another machine than most of the configuration, or other versions, "
             "settings or network than the newest. Compare with `tfbench diff RUN RUN`."
         )
 

@@ -17,10 +17,10 @@ _READ_BACK = ("compiler", "precision", "tensor_float_32", "deterministic")
 # Bits of the driver's reasons for a clock below the highest (nvml.h, nvmlClocksEventReasons); others, such as an idle
 # GPU or a clock that was set, are no disturbance.
 CLOCK_REASONS = {
-    0x08: "by its hardware (heat, power or a brake from outside)",
+    0x08: "by its hardware (heat, power or an external power brake)",
     0x20: "by its driver (heat)",
     0x40: "by its hardware (heat)",
-    0x80: "by a power brake from outside",
+    0x80: "by an external power brake",
     0x04: "by its power limit",
 }
 MIN_SHARE = 0.02  # of the looks at a GPU, from which what held it back is told
@@ -47,7 +47,7 @@ def _unreadable_lines(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "Other processes used {others:.1f} of {cores} CPU cores. Results may be too slow.",
+    "Other processes used {others:.1f} of {cores} CPU cores. Measured speed may be too low.",
     "Stop them, or use an idle machine.",
 )
 def _other_load(run: Evidence) -> Iterator[Values]:
@@ -58,7 +58,7 @@ def _other_load(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "The hypervisor gave {share:.1f} % of the CPU time to other machines. Results may be too slow.",
+    "The hypervisor gave {share:.1f} % of the CPU time to other machines. Measured speed may be too low.",
     "Use a machine whose cores are not shared, or try later.",
 )
 def _stolen_time(run: Evidence) -> Iterator[Values]:
@@ -134,7 +134,7 @@ def _xla_flags(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "The clock of GPU {gpu} was held back {told}. A cooler GPU of its kind may be faster.",
+    "GPU {gpu} was throttled {told}. Measured speed may be too low.",
     "Check its cooling and power limit: `nvidia-smi -q -d PERFORMANCE,POWER`.",
 )
 def _gpu_held_back(run: Evidence) -> Iterator[Values]:
@@ -142,7 +142,7 @@ def _gpu_held_back(run: Evidence) -> Iterator[Values]:
         reasons = [state.clock_reasons for state in states if state.clock_reasons is not None]
         shares = {text: sum(bool(bits & bit) for bits in reasons) for bit, text in CLOCK_REASONS.items()}
         told = [
-            f"{text} in {format_share(number / len(reasons))} of {count(len(reasons), 'look')}"
+            f"{text} in {format_share(number / len(reasons))} of {count(len(reasons), 'check')}"
             for text, number in shares.items()
             if number and number >= MIN_SHARE * len(reasons)
         ]
@@ -151,7 +151,7 @@ def _gpu_held_back(run: Evidence) -> Iterator[Values]:
 
 
 @MACHINE.row(
-    "Other processes used GPU {gpu} in {share} of {looks}. Results may be too slow, and energy includes theirs.",
+    "Other processes used GPU {gpu} in {share} of {looks}. Measured speed may be too low, and energy includes theirs.",
     "Stop them (`nvidia-smi` lists them), or use another GPU.",
 )
 def _gpu_shared(run: Evidence) -> Iterator[Values]:
@@ -159,7 +159,7 @@ def _gpu_shared(run: Evidence) -> Iterator[Values]:
         numbers = [state.num_other_processes for state in states if state.num_other_processes is not None]
         if any(numbers):
             shared = sum(number > 0 for number in numbers)
-            yield {"gpu": gpu, "share": format_share(shared / len(numbers)), "looks": count(len(numbers), "look")}
+            yield {"gpu": gpu, "share": format_share(shared / len(numbers)), "looks": count(len(numbers), "check")}
 
 
 @SPEED.row("No training step was measured: there is no speed, loss or accuracy.")
@@ -179,18 +179,16 @@ def _only_warmup(run: Evidence) -> Iterator[Values]:
 
 
 @SPEED.row(
-    "Too short: the speed comes from {spans} ({seconds:.3g} s). {least} intervals show how much it varies.",
+    "Too short: {spans} in {seconds:.3g} s. At least {least} are needed to show how much the speed varies.",
     "Train more steps.",
 )
 def _few_spans(run: Evidence) -> Iterator[Values]:
     if 0 < len(run.steady) < MIN_SPANS:
         seconds = math.fsum(span.seconds for span in run.steady)
-        yield {"spans": count(len(run.steady), "interval"), "seconds": seconds, "least": MIN_SPANS}
+        yield {"spans": count(len(run.steady), "timing"), "seconds": seconds, "least": MIN_SPANS}
 
 
-@SPEED.row(
-    "Step times vary: {seen} (median {median:.3g} ms).", "Check for background load, then rerun with --repeats 5."
-)
+@SPEED.row("Step times vary around {median:.3g} ms: {seen}.", "Check for background load, then rerun with --repeats 5.")
 def _unsteady(run: Evidence) -> Iterator[Values]:
     median = spans.step_time_quantile(run.steady, 0.5)
     if not median or len(run.steady) < MIN_SPANS:
@@ -198,8 +196,8 @@ def _unsteady(run: Evidence) -> Iterator[Values]:
     spread = (spans.step_time_mad(run.steady) or 0.0) / median
     tail = (spans.step_time_quantile(run.steady, 0.9) or 0.0) / median
     found = {
-        f"half of the steps are off by {100 * spread:.0f} % or more": spread > MAX_SPREAD,
-        f"10 % of steps take at least {tail:.2g}x the median": tail > MAX_TAIL,
+        f"half of the steps differ by {100 * spread:.0f} % or more": spread > MAX_SPREAD,
+        f"10 % of steps take at least {tail:.2g}x as long": tail > MAX_TAIL,
     }
     if any(found.values()):
         yield {"seen": ", and ".join(text for text, holds in found.items() if holds), "median": 1e3 * median}

@@ -37,8 +37,8 @@ NOTES = WarningTable()  # what the user asked for himself, by which no figure is
 
 
 @LIMITS.row(
-    "The input pipeline alone made {rate:,.0f} samples/s, fewer than the {speed:,.0f} of the training: its limit is "
-    "unknown.",
+    "The input pipeline alone made {rate:,.0f} samples/s, fewer than the training's {speed:,.0f}: this check is "
+    "unreliable.",
     "Rerun on an idle machine, without validation (--seconds 10).",
 )
 def _input_contradicts(run: Evidence) -> Iterator[Values]:
@@ -48,7 +48,7 @@ def _input_contradicts(run: Evidence) -> Iterator[Values]:
 
 @LIMITS.row(
     "Input-bound, or nearly: the input pipeline alone makes {rate:,.0f} samples/s, {headroom:.2f}x the training's "
-    "{speed:,.0f}. This run shows little of its devices.",
+    "{speed:,.0f}. This run measures the input pipeline more than the devices.",
     "Use faster storage, more CPU cores, smaller images or a larger network.",
 )
 def _input_bound(run: Evidence) -> Iterator[Values]:
@@ -57,7 +57,7 @@ def _input_bound(run: Evidence) -> Iterator[Values]:
 
 
 @LIMITS.row(
-    "Epochs are short: up to {ready:.0f} % of their batches were ready before their clock began, so speed may be up to "
+    "Epochs are short: up to {ready:.0f} % of the batches were prepared before timing began, so speed may be up to "
     "{gain:.0f} % too high.",
     "Measure without validation (--seconds 10).",
 )
@@ -120,7 +120,7 @@ def _shared_cores(run: Evidence) -> Iterator[Values]:
 
 
 @LIMITS.row(
-    "Several replicas may not train as one does: {reason}.",
+    "Not verified: whether several replicas learn what one learns ({reason}).",
     "Compare the losses with a run on one device.",
 )
 def _not_checked(run: Evidence) -> Iterator[Values]:
@@ -143,8 +143,8 @@ def _other_purpose(run: Evidence) -> Iterator[Values]:
 
 
 @LIMITS.row(
-    "An epoch takes {executed} steps instead of {steps}: training.steps_per_execution ({size}) does not divide it.",
-    "Choose a size that does before you compare epochs.",
+    "An epoch takes {executed} steps instead of {steps}, a multiple of training.steps_per_execution ({size}).",
+    "Choose a divisor before you compare epochs.",
 )
 def _whole_executions(run: Evidence) -> Iterator[Values]:
     recipe, steps = run.result.request.recipe, run.result.steps_per_epoch
@@ -154,15 +154,13 @@ def _whole_executions(run: Evidence) -> Iterator[Values]:
         yield {"executed": steps + -steps % size, "steps": steps, "size": size}
 
 
-@LIMITS.row(
-    "Loss was not finite in epoch {epochs}: the model did not learn.", "Lower training.optimizer.learning_rate."
-)
+@LIMITS.row("Loss was not finite in {epochs}: the model did not learn.", "Lower training.optimizer.learning_rate.")
 def _loss_not_finite(run: Evidence) -> Iterator[Values]:
     if broken := [record.epoch for record in run.result.epochs if record.loss is None]:
-        yield {"epochs": f"{broken[0]} and {len(broken) - 1} more" if len(broken) > 1 else str(broken[0])}
+        yield {"epochs": f"{count(len(broken), 'epoch')} (first: {broken[0]})"}
 
 
-@LIMITS.row("{name} was {value} at epoch {epoch}; {low:g} to {high:g} is expected{of}.", "{action}")
+@LIMITS.row("{name} was {value} at epoch {epoch}; expected {low:g} to {high:g}{of}.", "{action}")
 def _outside_of_band(run: Evidence) -> Iterator[Values]:
     """Holds for each epoch whose validation is outside of what the recipe expects; not of synthetic or limited runs."""
     request, records = run.result.request, {str(record.epoch): record for record in run.result.epochs}
@@ -194,7 +192,7 @@ def _synthetic_data(run: Evidence) -> Iterator[Values]:
 
 
 @NOTES.row(
-    "Limited to {limits} after the warm-up instead of {epochs}: nothing was validated, and the model is not trained.",
+    "Limited to {limits} after the warm-up instead of {epochs}: validation was skipped, and training is incomplete.",
     "Leave out --steps and --seconds to train to the end.",
 )
 def _limited(run: Evidence) -> Iterator[Values]:

@@ -58,17 +58,17 @@ def verify_placement(resolved: ResolvedDistribution, model: Any, nodes: Iterable
     trainable = [*model.trainable_variables, *(v for v in model.optimizer.variables if "float" in v.dtype and v.shape)]
     trained = {_short(name, resolved) for variable in trainable for name in _devices_of(variable)}
     if trained != wanted or not variables <= wanted | {HOST}:
-        raise MeasurementError(f"variables were placed on {_names(variables)}, asked for was {_names(wanted)}.")
+        raise MeasurementError(f"variables were placed on {_names(variables)} instead of {_names(wanted)}.")
     stepped: dict[str, set[str]] = {}
     for name, operation in nodes:
         stepped.setdefault(_short(name, resolved), set()).add(operation)
     if not wanted <= stepped.keys() or not stepped.keys() <= wanted | {HOST}:
-        raise MeasurementError(f"the training step ran on {_names(stepped)}, asked for was {_names(wanted)}.")
+        raise MeasurementError(f"the training step ran on {_names(stepped)} instead of {_names(wanted)}.")
     if HOST not in wanted:
         strayed = {operation for operation in stepped.get(HOST, ()) if _COMPUTES.search(operation)}
         if strayed:
             raise MeasurementError(
-                f"{', '.join(sorted(strayed))} of the training step ran on {HOST}, asked for was {_names(wanted)}: "
+                f"{', '.join(sorted(strayed))} of the training step ran on {HOST} instead of {_names(wanted)}: "
                 "TensorFlow has no kernel for it there."
             )
 

@@ -34,12 +34,12 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
     names = ", ".join(map(str, devices))
     if len(devices) > 1 or (devices[0].kind == "cpu" and devices[0].index):
         raise DeviceError(
-            f"strategy multi_worker takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: {names}. "
+            f"strategy multi_worker takes one device per worker on TensorFlow: cpu:0, or a GPU. Received: {names}. "
             "Start a worker for each."
         )
     if config.cross_device_ops not in ("auto", "nccl"):
         raise DeviceError(
-            f"distribution.cross_device_ops: {config.cross_device_ops} is of several devices in one process. "
+            f"distribution.cross_device_ops: {config.cross_device_ops} needs several devices in one process. "
             "Use auto, or nccl between GPUs."
         )
     if training.compiler_used == "xla":
@@ -49,8 +49,8 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
         )
     if training.precision == "mixed_float16":
         raise DeviceError(
-            "training.precision: with mixed_float16, Keras lets a worker whose gradients overflow leave out the step "
-            "that the others wait for it in. Use mixed_bfloat16 or float32 with strategy multi_worker."
+            "training.precision: with mixed_float16, a worker skips a step if its gradients overflow, and the others "
+            "wait forever. Use mixed_bfloat16 or float32 with strategy multi_worker."
         )
 
 
@@ -87,7 +87,7 @@ def join(rank: WorkerRank, kind: str) -> tuple[Any, str]:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except tf.errors.UnknownError as error:
         raise DeviceError(
-            f"worker {rank.index}: {rank.addresses[rank.index]}: cannot be listened on: {error.message}. "
+            f"worker {rank.index}: {rank.addresses[rank.index]}: cannot listen there: {error.message}. "
             "Another process may have taken the port."
         ) from error
     finally:

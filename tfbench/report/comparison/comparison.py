@@ -22,6 +22,7 @@ from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Section, Table, warnings_section
 from tfbench.wording import count
 
+_BAR, _WIDEST = 40, 10  # characters of a bar; its high end over its low end, at most
 _NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand above their columns
 
 
@@ -58,6 +59,30 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
             values[f"energy {setup}"] = _energy_text(entry)
         rows.append(values)
     return Table("samples/s of every setting", tuple(columns), rows, tuple(notes))
+
+
+def speedup_bars(comparison: Comparison) -> Table | None:
+    """Returns each speed-up of one setup over another as a line, "|--O--|  :", where ":" is 1x.
+
+    None: there are several setups, or fewer than two intervals, or some are too wide to be drawn.
+    """
+    pairs = [(row.setting, entry.speedup) for row in comparison.rows for entry in row.entries.values()]
+    known = [(setting, (one.low, one.ratio, one.high)) for setting, one in pairs if one and one.low and one.high]
+    all_places = [1.0, *itertools.chain.from_iterable(places for _, places in known)]
+    first, last = min(all_places), max(all_places)
+    if len(comparison.setups) != 2 or len(known) < 2 or not first < last <= _WIDEST * first:
+        return None
+
+    def draw(places: tuple[float, float, float]) -> str:
+        low, ratio, high, equal = (round(_BAR * (place - first) / (last - first)) for place in (*places, 1.0))
+        ends = {low: "|", high: "|"} if high > low + 1 else {}
+        signs = dict.fromkeys(range(low, high), "-") | ends | {equal: ":", ratio: "O"}
+        return "".join(signs.get(place, " ") for place in range(_BAR + 1))
+
+    axis = f"{first:.2f}x".ljust(_BAR - 4) + f"{last:.2f}x".rjust(5) + ("" if 1 in (first, last) else "  (: is 1x)")
+    columns = [Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys]
+    rows = [{key: format_value(value) for key, value in setting.items()} | {"bar": places} for setting, places in known]
+    return Table("speed-ups", (*columns, Column("bar", axis, draw, align="left")), rows)
 
 
 def comparison_records(comparison: Comparison) -> Table:
@@ -170,7 +195,8 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
         is_full: Whether to list every published result and warning.
     """
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
-    signs = (legend(comparison),) if any(entry.speedup or entry.interval for entry in entries) else ()
+    signs = [legend(comparison)] if any(entry.speedup or entry.interval for entry in entries) else []
+    signs += [] if is_full or not signs else ["How to read this: tfbench help results"]
     scaling, published = find_scaling(comparison), reference_section(match_references(comparison), is_full=is_full)
     sections = [Section("Verdict", tuple(f"- {one}" for one in verdict) or (NO_VERDICT,))]
     caveats = tuple(f"i {one}" for one in find_caveats(comparison))
@@ -178,10 +204,12 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
         sections.append(scaling_section(scaling, *signs))
     else:
         sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, signs),)))
+        bars = None if is_full else speedup_bars(comparison)
+        sections += [Section("Speed-up", tables=(bars,))] if bars else []
     sections += [Section("", caveats)] if caveats else []
     sections += [one for one in (machines_section(comparison), published) if one]
     found = merge_warnings([run.speed_warnings for run in comparison.runs])
     told = list(found if is_full else found[:_MAX_WARNINGS])
     if len(found) > _MAX_WARNINGS and not is_full:
-        told.append(f"and {count(len(found) - _MAX_WARNINGS, 'more kind')} of warning, in fewer runs: see the report")
+        told.append(f"{count(len(found) - _MAX_WARNINGS, 'more kind')} of warning: see the report")
     return [*sections, *([warnings_section(told)] if told else [])]

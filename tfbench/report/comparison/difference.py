@@ -44,8 +44,8 @@ def describe_speed(difference: RunDifference) -> str:
     if ratio is None:
         return ""
     return (
-        f"{SPEED_METRIC}: B is {ratio:.3g}x as fast as A. Not judged: two single runs do not show what chance does. "
-        "Measure both in a sweep, in two rounds or more."
+        f"{SPEED_METRIC}: B is {ratio:.3g}x as fast as A. Not judged: two single runs do not show how much runs vary. "
+        "Compare both in a sweep with --repeats 3."
     )
 
 
@@ -54,7 +54,7 @@ def _describe_unequal(difference: RunDifference) -> str:
     if difference.unequal:
         names = [f"{one.name} ({format_value(one.a)} against {format_value(one.b)})" for one in difference.unequal]
         told = f"Not comparable: A and B differ in {join_words(names)}."
-        return f"{told} Their speeds say nothing of devices or strategies."
+        return f"{told} Their speeds do not compare devices or strategies."
     if first != second:
         told = f"Comparable, as {first} against {second}: all that must be equal is equal"
         return f"{told}, beside what backends differ in by nature."

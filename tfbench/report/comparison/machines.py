@@ -11,8 +11,8 @@ from tfbench.report.formats import format_si, format_time
 from tfbench.report.table import Column, Section, Table
 
 _NOTE = (
-    "The fastest setup of each machine first. What an epoch costs is of its training steps, at that speed. Machines "
-    "are not judged against each other."
+    "The fastest setup of each machine first. Cost and energy per epoch cover training steps only. These figures have "
+    "no intervals."
 )
 
 
@@ -23,10 +23,10 @@ def machines_section(comparison: Comparison) -> Section | None:
         Column("machine", "machine", align="left"),
         Column("bare setup", "setup", align="left"),
         Column("speed", "samples/s"),
-        Column("price", "an hour", rank=1),
+        Column("price", "price/h", rank=1),
         Column("epoch_seconds", "epoch", lambda seconds: format_time(seconds, 3), rank=2),
-        Column("cost", "epoch costs", rank=3),
-        Column("energy", "epoch takes", rank=4),
+        Column("cost", "cost/epoch", rank=3),
+        Column("energy", "energy/epoch", rank=4),
     )
     rows = [
         {

@@ -29,7 +29,7 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
         sentences.append(f"{count(len(others), 'published result')} not comparable: {why}")
     rows = [match.reference["figures"] | {"of": _describe_match(match)} for match in matches]
     names = dict.fromkeys(name for row in rows for name in row if name != "of")
-    columns = (*(Column(name, name, format_number) for name in names), Column("of", "of", align="left"))
+    columns = (*(Column(name, name, format_number) for name in names), Column("of", "compared with", align="left"))
     notes = [f"{one['hardware']}: {one['notes']}" for match in matches if (one := match.reference).get("notes")]
     sources = dict.fromkeys(match.reference.get("source") for match in matches)
     table = Table("published figures", columns, rows, (*notes, *(f"Source: {one}" for one in sources if one)))
@@ -51,7 +51,7 @@ def name_reference(reference: Mapping[str, Any]) -> str:
 
 
 def _describe_match(match: ReferenceMatch) -> str:
-    told = "speed comparable, but for hardware and software" if match.pairs else f"not comparable: {match.reason}"
+    told = "speed comparable; hardware and software differ" if match.pairs else f"not comparable: {match.reason}"
     return f"{name_reference(match.reference)}: {told}"
 
 

@@ -29,7 +29,7 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, warning
         "Check": f"{check.current.recipe} against {source} of {format_date(check.baseline.created)}",
         "Baseline": _describe_speeds(check.baseline),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
-        "Fails": f"from {format_share(check.smallest_detectable)} slower (--fail-above {100 * check.fail_above:g}%)",
+        "Detects": f"{format_share(check.smallest_detectable)} slower, or more (limit {100 * check.fail_above:g} %)",
         "Unequal": _describe(check.unequal) and f"{_describe(check.unequal)}: not comparable",
         "Changed": _describe(check.changed),
         "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
@@ -45,7 +45,7 @@ def judgement_sentence(check: RegressionCheck) -> str:
     """
     change = f"{describe_ratio(check.speedup)} of the baseline's speed"
     if check.is_blind and check.judgement in ("no measurable difference", "slower"):
-        return f"cannot tell: {change}. Try --repeats {2 * check.current.num}."
+        return f"inconclusive: {change}. Try --repeats {2 * check.current.num}."
     limit = f", not measurably by more than {100 * check.fail_above:g} %" if check.judgement == "slower" else ""
     return f"{check.judgement}{limit}: {change}"
 

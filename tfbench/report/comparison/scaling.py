@@ -22,7 +22,7 @@ def scaling_section(scaling: Scaling, *notes: str) -> Section:
     columns = (
         Column("num_devices", "replicas" if scaling.has_replicas else "devices"),
         Column("mode", "mode", align="left"),
-        Column("per_replica_batch_size", "batch", "{:,}".format, rank=4),
+        Column("per_replica_batch_size", "batch/replica", "{:,}".format, rank=4),
         Column("speed", "samples/s"),
         Column("speedup", "speed-up"),
         Column("efficiency", "efficiency", lambda efficiency: format_percent(efficiency.value)),

@@ -35,14 +35,14 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
     total, weak = len(list_planned_runs(plan)), plan.per_replica_batch_size
     strong = plan.tables["training"]["global_batch_size"] if plan.scaling_modes else None
     factors = [
-        count(len(list_settings(plan)), "setting"),
+        count(len(list_settings(plan)), "configuration"),
         count(len(plan.setups), "setup"),
         count(plan.num_rounds, "round"),
     ]
     left = f", {num_left} left" if num_left < total else ""
     pairs = [
         *(("vary", f"{one.key} = {', '.join(map(format_value, one.values))}") for one in plan.variations),
-        ("refine", f"up to {plan.refinement.most} more where the faster setup changes" if plan.refinement else ""),
+        ("refine", f"up to {plan.refinement.most} values where the faster setup changes" if plan.refinement else ""),
         ("scaling", scaling_title("weak", weak) if weak else scaling_title("strong", strong) if strong else ""),
         *(("setup", setup.label) for setup in plan.setups),
         ("runs", f"{' x '.join(factors)} = {count(total, 'run')}{left}"),
@@ -57,7 +57,7 @@ def taste_sections(plan: SweepPlan) -> list[Section]:
     seconds = plan.tables.get("measurement", {}).get("seconds")
     if seconds is None or seconds >= _TASTE_SECONDS or plan.scaling_modes:
         return []
-    longer = f"--repeats {max(plan.num_rounds, 3)} --seconds 5"  # as `tfbench sweep` has them unless told otherwise
+    longer = f"--repeats {max(2 * plan.num_rounds, 3)} --seconds 5"
     return [Section(f"Quick look only ({seconds:g} s per run). Before you decide, run it again with {longer}.")]
 
 

@@ -89,7 +89,7 @@ def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) 
     )
     batch = f" of {count(result.placement.global_batch_size, 'sample')}" if result.placement else ""
     full = "" if step.full_half_width is None else f" ± {format_time(step.full_half_width, 3)}"
-    left_out = f", {step.num_slow_rounds:,} slower left out" if step.num_slow_rounds else ""
+    left_out = f", {step.num_slow_rounds:,} slowest excluded" if step.num_slow_rounds else ""
     title = f"A step{batch}: {format_time(step.full_seconds, 3)}{full} ({count(step.num_rounds, 'round')}{left_out})"
     return Section(title, tables=(Table("", columns, rows),))
 
@@ -112,7 +112,7 @@ def _layers(result: RunResult, step: StepProfile, show: Callable[[float], str], 
         Column("label", "Layers, ms" if is_whole else "Top layers, ms", align="left", width=_NAME),
         *(Column(name, name, show) for name in (PHASES if is_whole else DIRECTIONS)),
         Column("share", "share", format_percent),
-        Column("work", "limit, of peak", _bound, align="left"),
+        Column("work", "limit (of peak)", _bound, align="left"),
     )
     return Section("", tables=(Table("", columns, shown),))
 

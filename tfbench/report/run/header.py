@@ -109,7 +109,7 @@ def _describe_length(result: RunResult) -> str:
     limits += [f"{measurement.seconds:g} s"] if measurement.seconds is not None else []
     steps = "" if result.steps_per_epoch is None else f" x {count(result.steps_per_epoch, 'step')}"
     if limits:
-        return f"{' or '.join(limits)} after the warm-up" + (f" (1 epoch{steps})" if steps else "")
+        return f"stops {' or '.join(limits)} after the warm-up" + (f" (an epoch has{steps[2:]})" if steps else "")
     return count(result.request.recipe.training.epochs, "epoch") + steps
 
 
@@ -131,7 +131,7 @@ def describe_heads(training: TrainingConfig) -> list[str]:
     if not named:
         return []
     scales = "" if len(named) == len(heads) else "; do not compare loss with val loss"
-    return [f"{', '.join(named)}: softmax is applied twice, so even a perfect model is above 0{scales}"]
+    return [f"{', '.join(named)}: softmax is applied twice, so it cannot reach 0{scales}"]
 
 
 def name_parts(placement: Placement) -> str:

@@ -33,7 +33,7 @@ def model_sections(recipe: Recipe, spec: DatasetSpec, table: ModelTable) -> list
 def _describe_data(name: str, spec: DatasetSpec) -> str:
     shape = _format_shape(spec.input_shape)
     if spec.stored_shape and spec.stored_shape != spec.input_shape:
-        shape += f" out of {_format_shape(spec.stored_shape)}"
+        shape += f" cropped from {_format_shape(spec.stored_shape)}"
     kind = "no classes" if spec.num_classes is None else f"{spec.num_classes:,} classes"
     sizes = f"{spec.train_samples:,} to train, {spec.validation_samples:,} to validate"
     return f"{name}: samples of {shape}{_describe_values(spec)}, {kind}; {sizes}"
@@ -46,7 +46,7 @@ def _describe_values(spec: DatasetSpec) -> str:
 
 
 def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tuple[str, str]]:
-    parameters = f"{table.num_parameters:,}, of them {table.num_kernel_weights:,} weights"
+    parameters = f"{table.num_parameters:,}, of which {table.num_kernel_weights:,} weights"
     if table.num_trainable_parameters != table.num_parameters:
         parameters += f"; {table.num_trainable_parameters:,} are trained"
     yield "parameters", parameters

@@ -1,0 +1,26 @@
+"""`tfbench help`: a command's help, or how to read results."""
+
+from importlib.resources import files
+from typing import cast
+
+import click
+
+
+@click.command("help", short_help="Explain a command, or how to read results.")
+@click.argument("topic", default="")
+@click.pass_context
+def help_command(context: click.Context, topic: str) -> None:
+    """Print the help of a command, or with `results` how to read tables and verdicts.
+
+    \b
+    tfbench help results
+    tfbench help sweep
+    """
+    if topic == "results":
+        click.echo(files("tfbench.report").joinpath("results.txt").read_text(encoding="utf-8"), nl=False)
+        return
+    main = context.find_root()
+    command = cast(click.Group, main.command).get_command(main, topic) if topic else main.command
+    if command is None:
+        raise click.UsageError(f"'{topic}' is not a command. Name one of `tfbench --help`, or results.")
+    click.echo(command.get_help(click.Context(command, info_name=topic, parent=main) if topic else main))
