@@ -27,7 +27,7 @@ def main() -> None:
     forks.main()
 
 
-def _import(backend: str) -> None:
+def _import(backend: str, unneeded: list[str]) -> None:
     if FAILS in os.environ:
         raise ModuleNotFoundError(backend)
     if THREADS in os.environ:

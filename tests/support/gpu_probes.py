@@ -168,7 +168,7 @@ def prepare_to_fork() -> dict[str, Any]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.shutdown(socket.SHUT_WR)
     name = backends.find_name()
-    sys.argv[1:] = [str(theirs.detach()), name]
+    sys.argv[1:] = [str(theirs.detach()), name, "0"]
     forks.main()
     files = [str(file.readlink()) for file in Path("/proc/self/fd").iterdir() if file.exists()]
     modules: Any = sys.modules

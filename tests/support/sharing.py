@@ -19,7 +19,7 @@ def prepare() -> socket.socket:
     """Starts it, and returns the link to it; commands inherit it, and wait until it is ready."""
     from contract import clean_environment
 
-    process, link = forked.start_prepared(BACKEND, worker_variables(BACKEND), clean_environment())
+    process, link = forked.start_prepared((BACKEND, True), worker_variables(BACKEND), clean_environment())
     atexit.register(process.wait)
     atexit.register(process.kill)
     atexit.register(link.close)
@@ -32,8 +32,8 @@ def main() -> None:
     link = socket.socket(fileno=int(sys.argv[1]))
     del sys.argv[1]
 
-    def share(_: Forker, backend: str, *__: object) -> socket.socket | None:
-        return link if backend == BACKEND else None
+    def share(_: Forker, imported: tuple[str, bool], *__: object) -> socket.socket | None:
+        return link if imported[0] == BACKEND else None
 
     Forker._prepare = share  # type: ignore[method-assign]
     forked.round_of = lambda tags: ("tests", "1")

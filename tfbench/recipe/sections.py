@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from tfbench.recipe import registry
 from tfbench.recipe.backend_support import COMPILERS, ONE_STEP_A_CALL, BackendName, Compiler
 from tfbench.recipe.mesh import MeshAxis
 from tfbench.recipe.optimizers import AdamConfig, AnyOptimizer
@@ -290,3 +291,9 @@ class Recipe(RecipeFile):
     """A whole recipe, as resolved: defaults written out, overrides applied."""
 
     name: Text
+
+    @property
+    def is_users(self) -> bool:
+        """Whether its network or data is the user's own, so that it may use any package."""
+        names = self.model.name, self.dataset.name
+        return "keras_file" in names or any(map(registry.is_code, names))

@@ -27,7 +27,9 @@ _ROOM = " " * 1000  # in its command line, where a measuring process writes its 
 
 
 class Forker:
-    """Has prepared processes for the runs of a round, one for each backend; rounds sample what a process decides.
+    """Has prepared processes for the runs of a round, one per backend and, for users' networks, one that imports all.
+
+    Rounds sample what a process decides.
 
     Setups of a round share what theirs has decided at its start: where memory lies, the seed of hashes.
 
@@ -41,7 +43,7 @@ class Forker:
             raise RecipeError(f"{START_VARIABLE}: must be one of {', '.join(_STARTS)}. Received: '{self._start}'.")
         self.told: set[str] = set()  # to the user: why runs are not forked
         self._turn: object = None
-        self._links: dict[str, socket.socket | None] = {}
+        self._links: dict[tuple[str, bool], socket.socket | None] = {}
         self._ends: list[Callable[[], object]] = []
 
     def prepare(
@@ -69,10 +71,11 @@ class Forker:
         backend = recipe.training.backend
         if backend == "torch" and read_gpus():
             raise MeasurementError("PyTorch looks for GPUs when Keras imports it, and cannot use one after a fork")
-        link = self._links.get(backend)
-        if backend not in self._links or (link and _is_readable(link)):  # of which nothing but its end comes
-            self._links[backend] = self._prepare(backend, settings, is_over)
-        return self._links[backend]
+        imported = (backend, recipe.is_users)
+        link = self._links.get(imported)
+        if imported not in self._links or (link and _is_readable(link)):  # of which nothing but its end comes
+            self._links[imported] = self._prepare(imported, settings, is_over)
+        return self._links[imported]
 
     def close(self) -> None:
         """Ends the prepared processes; what they have forked goes on."""
@@ -82,10 +85,10 @@ class Forker:
         self._links.clear()
 
     def _prepare(
-        self, backend: str, settings: Mapping[str, str | None], is_over: Callable[[], object]
+        self, imported: tuple[str, bool], settings: Mapping[str, str | None], is_over: Callable[[], object]
     ) -> socket.socket | None:
         """Starts a prepared process, and waits until it is ready; what it fails at, a process of its own will tell."""
-        process, link = start_prepared(backend, settings)
+        process, link = start_prepared(imported, settings)
         self._ends.append(weakref.finalize(self, _end_prepared, link, process))
         while not _is_readable(link, _WAIT_SECONDS):
             if is_over():
@@ -94,12 +97,12 @@ class Forker:
 
 
 def start_prepared(
-    backend: str, settings: Mapping[str, str | None], environment: Mapping[str, str] | None = None
+    imported: tuple[str, bool], settings: Mapping[str, str | None], environment: Mapping[str, str] | None = None
 ) -> "tuple[subprocess.Popen[bytes], socket.socket]":
     """Starts a prepared process; the other end of its link tells when it is ready, and when it has ended.
 
     Args:
-        backend: What it imports.
+        imported: The backend, and whether all that a user's network or data may need comes with it.
         settings: As of `children.start`, and so `environment`.
         environment: All of its variables but the settings; None: those of this process.
     """
@@ -107,7 +110,7 @@ def start_prepared(
         link, other = map(undone.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         process = children.start(
             children.FORKS_MODULE,
-            [str(other.fileno()), backend, _ROOM],
+            [str(other.fileno()), imported[0], str(int(imported[1])), _ROOM],
             output=subprocess.DEVNULL,
             settings=settings,
             environment=environment,

@@ -1,6 +1,6 @@
 """The prepared process: imports Keras and a backend once, and forks a measuring process for each request.
 
-`python -m tfbench.worker.forks LINK BACKEND`. LINK is the number of a socket from which requests come, each a
+`python -m tfbench.worker.forks LINK BACKEND IS_USERS`. LINK is the number of a socket from which requests come, each a
 message with three files: a socket that is told of the measuring process and its end, and what that process has as its
 standard input and output. It ends with the last holder of the socket's other end. No device is touched before a fork.
 """
@@ -22,7 +22,7 @@ from typing import Any, cast
 from tfbench import backends
 from tfbench.machine.children import die_with_parent
 from tfbench.recipe.backend_support import BackendName
-from tfbench.worker.process_settings import import_keras
+from tfbench.worker.process_settings import hidden, import_keras, list_unneeded
 
 _MESSAGE_BYTES = 2**18  # of a request, which holds an environment: as much as a socket takes
 _GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL, once nobody waits for a measuring process any more
@@ -32,11 +32,13 @@ _WITH_THREADS = ("numpy", "scipy.linalg", "pandas")  # OpenBLAS's and jemalloc's
 def main() -> None:
     """Imports what is asked for, and forks until the link is closed."""
     link = socket.socket(fileno=int(sys.argv[1]))
+    backend = cast(BackendName, sys.argv[2])
+    unneeded = list_unneeded(backend, is_users=bool(int(sys.argv[3])))
     for name in _WITH_THREADS:
-        with contextlib.suppress(ModuleNotFoundError):
+        with hidden(unneeded), contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
     num_known = _count_threads()
-    import_keras(cast(BackendName, sys.argv[2]))
+    import_keras(backend, unneeded)
     backends.current()
     for name in ("benchmark", "profile"):
         importlib.import_module(f"tfbench.worker.{name}")

@@ -20,7 +20,7 @@ from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.recipe.tables import from_tables
 from tfbench.records.model_table import LayerRow, ModelTable, SizesOrNone
 from tfbench.schema import to_plain
-from tfbench.worker.process_settings import configure_keras, import_keras
+from tfbench.worker.process_settings import configure_keras, import_keras, list_unneeded
 
 if TYPE_CHECKING:
     from tfbench.models.structure.flops import CallFlops
@@ -129,7 +129,7 @@ def report_on(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     try:
         recipe = from_tables(request["tables"], name=request["name"], source=request["name"])
-        import_keras(recipe.training.backend)
+        import_keras(recipe.training.backend, list_unneeded(recipe.training.backend, is_users=recipe.is_users))
         data = registry.load("datasets", recipe.dataset.name)
         spec = data.describe(data.Config(**recipe.dataset.options))
         table = build_table(recipe.model, recipe.training, spec, allows_code=request.get("allows_code", False))

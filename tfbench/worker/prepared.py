@@ -27,7 +27,7 @@ from tfbench.records.run import ModelSummary, RunRequest
 from tfbench.worker import checkpoints, data, user_code
 from tfbench.worker.breakdown import Breakdown
 from tfbench.worker.compiled_model import build_compiled_model, require_apart, summarize_model
-from tfbench.worker.process_settings import import_keras, set_process_wide
+from tfbench.worker.process_settings import import_keras, list_unneeded, set_process_wide
 
 SHARED_MACHINE = "Another tfbench run measured at the same time. Speed may be too low. Measure one at a time."
 
@@ -121,7 +121,7 @@ def prepare(
     require_possible(recipe.distribution, training)
 
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
-    import_keras(recipe.training.backend)
+    import_keras(training.backend, list_unneeded(training.backend, is_users=recipe.is_users))
     set_process_wide(recipe)
     backend = backends.current()
     if request.worker_rank:

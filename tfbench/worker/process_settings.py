@@ -1,21 +1,53 @@
 """What holds for the whole measuring process: Keras as it is imported, and what the framework and Keras are set to."""
 
+import contextlib
 import gc
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tfbench import backends
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine.devices import describe_lack
-from tfbench.recipe import registry
 from tfbench.recipe.backend_support import BackendName
 from tfbench.recipe.sections import Recipe, TrainingConfig
 
+# Keras and TensorFlow import these for estimators, pictures, data frames and another backend's checkpoints, which only
+# a user's code needs: a second, and 150 MiB.
+_UNNEEDED = ("jax", "matplotlib", "pandas", "scipy", "sklearn")
+_NEEDED_BY = {"jax": ("jax", "scipy")}
 
-def import_keras(backend: BackendName) -> None:
+
+@contextlib.contextmanager
+def hidden(names: Iterable[str]) -> Iterator[None]:
+    """Hides packages from imports, except those that are imported already. They can be imported afterwards."""
+    new: dict[str, Any] = {name: None for name in names if name not in sys.modules}
+    sys.modules.update(new)
+    try:
+        yield
+    finally:
+        for name in new:
+            sys.modules.pop(name, None)
+
+
+def list_unneeded(backend: BackendName, *, is_users: bool) -> list[str]:
+    """Returns the packages that are not needed to train with a backend.
+
+    Args:
+        backend: Its name.
+        is_users: Whether the network or the data is the user's own.
+    """
+    return [] if is_users else [name for name in _UNNEEDED if name not in _NEEDED_BY.get(backend, ())]
+
+
+def import_keras(backend: BackendName, unneeded: Iterable[str] = ()) -> None:
     """Imports Keras with a backend.
 
     Garbage is not looked for in what is imported, neither meanwhile, which takes a second, nor later.
+
+    Args:
+        backend: Its name.
+        unneeded: Packages that are not imported with it.
 
     Raises:
         DeviceError: The backend is not installed.
@@ -23,7 +55,8 @@ def import_keras(backend: BackendName) -> None:
     """
     gc.disable()
     try:
-        import keras
+        with hidden(unneeded):
+            import keras
     except ModuleNotFoundError as error:
         if error.name != backend:
             raise
@@ -45,15 +78,8 @@ def set_process_wide(recipe: Recipe) -> None:
 
     training = recipe.training
     backends.current().set_process_wide(training)
-    has_code = any(registry.is_code(section.name) for section in (recipe.model, recipe.dataset))
-    may_need = has_code or recipe.model.name == "keras_file" or "tensorflow" in sys.modules
-    hidden: dict[str, Any] = {} if may_need else {"tensorflow": None}  # cannot be found, to the import system
-    sys.modules.update(hidden)
-    try:
+    with hidden([] if recipe.is_users else ["tensorflow"]):
         keras.utils.set_random_seed(training.seed)
-    finally:
-        for name in hidden:
-            del sys.modules[name]
     configure_keras(training)
 
 
