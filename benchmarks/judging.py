@@ -187,6 +187,12 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
             yield at_least(what, before, share, num, bound=bound)
         else:
             yield Figure(name=what, before=before, share=share, num=num)
+    for percent, num_settings, num_rounds in itertools.product((10, 5), (2, size), (3, 5, 10)):
+        spreads, effect = alike[:num_settings], 1 + percent / 100
+        tables = (plant_table(generator, spreads, effect=effect, num_rounds=num_rounds) for _ in range(num))
+        share = float(np.mean([table[0].judgement == "faster" for table in tables]))
+        what = f"{percent} % at one of {num_settings} settings is found, {num_rounds} rounds"
+        yield Figure(name=what, share=share, num=num)
     disturbed = (plant_table(generator, np.full(size, spread), outliers=0.1) for _ in range(num))
     wrong = sum(any(one.judgement in ("faster", "slower") for one in table) for table in disturbed)
     name = "A/A table, one of ten runs 30 % slow: a false + or -"

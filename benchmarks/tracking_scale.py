@@ -11,7 +11,7 @@ rest and the files when the run is over. Nothing is measured in between, so that
 First one client, then four at once, for the time. Then, for each of `--kill`, four clients with the whole sweep: in the
 middle, the MLflow server or PostgreSQL is killed with SIGKILL, and one of the clients; what was killed is started
 again, but for the client. The runs that met a dead server, and those of the dead client, are brought by
-`tfbench recover`, one a store and all at once. Then all is read back, and held against the truth: runs, every value of
+`tfbench recover`, one a store and all at once. Then all is read back, and compared with the truth: runs, every value of
 every epoch, parameters, tags, statuses, files.
 """
 

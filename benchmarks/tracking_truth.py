@@ -1,4 +1,4 @@
-"""The runs of `tracking_scale.py`: a sweep of known truth, and what a server has of it held against that."""
+"""The runs of `tracking_scale.py`: a sweep of known truth, and a check of what a server has of it."""
 
 import collections
 import dataclasses

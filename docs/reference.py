@@ -4,6 +4,7 @@ A test fails where the files are not what this writes.
 """
 
 import ast
+import collections
 import dataclasses
 import inspect
 import re
@@ -27,6 +28,7 @@ from tfbench.schema import meanings_of, to_plain
 
 ROOT = Path(__file__).parents[1]
 _NOTICE = "<!-- Written by docs/reference.py: edit what it reads, and run it again. -->"
+_MANY = 3  # commands that have an option, for it to stand in the table of shared ones
 _KEY_HEADS = ("key", "takes", "default", "meaning")
 _SECTIONS = (
     "recipe",
@@ -65,19 +67,29 @@ def _commands() -> Iterator[str]:
     yield ""
     yield "`tfbench COMMAND --help` has the same."
     root = click.Context(cli, info_name="tfbench", **cli.context_settings)
-    for name in cli.list_commands(root):
-        command = cli.get_command(root, name)
-        if command is None:
-            raise LookupError(name)
-        context = click.Context(command, info_name=name, parent=root)
+    commands = {name: command for name in cli.list_commands(root) if (command := cli.get_command(root, name))}
+    contexts = {name: click.Context(command, info_name=name, parent=root) for name, command in commands.items()}
+    options = {name: list(_options(command, contexts[name])) for name, command in commands.items()}
+    numbers = collections.Counter(row for rows in options.values() for row in rows)
+    shared = {row: None for row, number in numbers.items() if number >= _MANY}
+    yield from ("", "## Shared options", "")
+    yield from _table(("option", "meaning"), list(shared))
+    for name, command in commands.items():
         yield from ("", f"## tfbench {name}", "")
-        yield from ("```text", *command.get_usage(context).removeprefix("Usage: ").splitlines(), "```", "")
+        yield from ("```text", *command.get_usage(contexts[name]).removeprefix("Usage: ").splitlines(), "```", "")
         yield from _help_text(command.help or "")
-        options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
-        records = [record for option in options if (record := option.get_help_record(context))]
-        if records:
-            rows = [(f"`{names}`", re.sub(r"\s+", " ", text)) for names, text in records]
-            yield from _table(("option", "meaning"), rows)
+        if own := [row for row in options[name] if row not in shared]:
+            yield from _table(("option", "meaning"), own)
+        if others := [f"`{row[0].strip('`').split()[0].rstrip(',')}`" for row in options[name] if row in shared]:
+            yield from (*([""] if own else []), f"[Shared options](#shared-options): {', '.join(others)}.")
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    """Yields names and meaning of each option of a command."""
+    for option in command.params:
+        is_shown = isinstance(option, click.Option) and not option.hidden
+        if is_shown and (record := option.get_help_record(context)):
+            yield f"`{record[0]}`", re.sub(r"\s+", " ", record[1])
 
 
 def _help_text(text: str) -> Iterator[str]:

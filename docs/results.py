@@ -39,9 +39,9 @@ _NOTICE = "<!-- Written by docs/results.py from the journals beside it. -->"
 _ROUNDS, _SECONDS = 3, 5.0  # of a sweep that is not told otherwise
 _PLOT = "samples_per_second.png"
 _LEGEND = (
-    "A speed is the geometric mean over processes, one a round, with half the width of its 95 % interval. A speed-up",
-    "is over the first setup, with its 95 % interval: `+` faster, `-` slower, `=` no difference that could be",
-    "measured, `!` inconclusive ([how this is judged](../explanation/statistics.md)).",
+    "Speeds are geometric means over one process per round, ± half of the 95 % confidence interval. Speed-ups are",
+    "relative to the first setup, with 95 % intervals: `+` faster, `-` slower, `=` no measurable difference,",
+    "`!` inconclusive ([how this is judged](../explanation/statistics.md)).",
 )
 
 
@@ -93,7 +93,10 @@ def _page(folder: Path) -> Iterator[str]:
         yield from (f"- {markdown_text(text)}" for text in sweep.verdict if text not in common)
         yield from ("", *comparison_table(sweep.comparison).markdown(), "")
         if (folder / f"{name}.png").exists():
-            yield from (f"![{name}: samples per second over batch size, a line a setup]({folder.name}/{name}.png)", "")
+            yield from (
+                f"![{name}: samples per second over batch size, one line per setup]({folder.name}/{name}.png)",
+                "",
+            )
         warnings = merge_warnings([run.speed_warnings for run in sweep.comparison.runs])
         yield from (f"- {markdown_text(text)}" for text in warnings)
         yield from ("", f"[Journals of these runs]({folder.name}/{name}.tar.gz)")

@@ -208,7 +208,7 @@ def compare(
         runs: Ids of runs, of series or of one sweep, or a part of them; names; "@last"; None: all, or the sweep's.
         sweep: The beginning of a sweep's id, or "@last", instead of runs.
         recipe: Among all runs, only those of this recipe.
-        baseline: The setup that others are held against, such as "default cpu:0"; None: the first.
+        baseline: The setup that others are compared with, such as "default cpu:0"; None: the first.
         allows_unequal: Compare setups although they differ in what must be equal.
         machines: What machines cost, by host name or by the name that setups give them; None: that is not known.
         store: Folder that keeps them.

@@ -187,7 +187,8 @@ def _explain(cls: type, problem: Any, where: str) -> str:
             hint = did_you_mean(str(problem["input"]), known)
             return f"{path}: must be one of {', '.join(known)}. Received: {_show(problem['input'])}.{hint}"
         case "dataclass_type" | "model_attributes_type":
-            return f"{path}: must be a table. Received: {_show(problem['input'])}."
+            hint = f"Set one of its keys, such as {path}.{next(iter(_keys_beside(cls, [*steps, ''])), 'KEY')}."
+            return f"{path}: must be a table. Received: {_show(problem['input'])}. {hint}"
         case "tuple_type":
             return f"{path}: must be a list{_example_of(cls, steps)}. Received: {_show(problem['input'])}."
         case kind:

@@ -1,6 +1,6 @@
 """Whether a GPU computes what the processor does, and in the precision that was asked for.
 
-A loss is held against that of the processor by a bound. Both compute the same 30 steps of SGD in float32, from the same
+A loss may differ from that of the processor by a bound. Both compute the same 30 steps of SGD in float32, from the same
 weights and the same batches, with TF32 off; they differ by the order of sums alone. A sum of n terms, rounded at
 random, is off by 4 sqrt(n) u at most, u = 2^-24 (Higham and Mary 2019, but for one case in 1,500). The longest sums of
 an output have 784 terms, those of a gradient 2,000, one a sample: e = 4 sqrt(2784) u = 1.3e-5 of their size. An error e

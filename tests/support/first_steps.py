@@ -1,6 +1,6 @@
 """How a training of each recipe begins, at a small size, on the backend of this process.
 
-    KERAS_BACKEND=tensorflow python tests/support/first_steps.py    # writes what every backend is held against
+    KERAS_BACKEND=tensorflow python tests/support/first_steps.py    # writes what every backend is compared with
 
 The first batch, the initial weights, their loss in inference mode, and the losses of the first steps, for the recipe's
 own optimizer, for SGD and for Adam. Dropout is off: each backend draws its own.

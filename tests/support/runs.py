@@ -6,7 +6,6 @@ Its store has MLflow's database already, as it has for all but a user's first co
 import contextlib
 import itertools
 import json
-import os
 import re
 import signal
 import subprocess
@@ -175,11 +174,14 @@ def facts_of(program: str | Path, *arguments: str, **environment: str) -> Any:
 
 
 def run_in_bash(script: str, cwd: Path) -> str:
-    """Returns what a script prints that finds `tfbench`, as on a user's path, and must succeed."""
+    """Returns what a script prints, which must succeed; runs of its `tfbench` are forked as those of `Command`."""
+    link = sharing.prepare().fileno()
+    command = f'tfbench() {{ {sys.executable} -P {sharing.__file__} {link} "$@"; }}; export -f tfbench\n'
     done = subprocess.run(
-        ["bash", "-e", "-c", script],
+        ["bash", "-e", "-c", command + script],
         cwd=cwd,
-        env=clean_environment() | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+        pass_fds=[link],
+        env=clean_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -62,10 +62,10 @@ def cli() -> None:
     """Which device and which tf.distribute strategy trains this network fastest, and how sure are we?
 
     \b
-    tfbench sweep --quick                    the devices of this machine, compared
-    tfbench list                             what there is to train
-    tfbench run mnist_mlp --data synthetic   a measured, tracked run
-    tfbench ui                               the runs in MLflow
+    tfbench sweep --quick                    compare this machine's devices
+    tfbench list                             list recipes, models and data sets
+    tfbench run mnist_mlp --data synthetic   measure one training
+    tfbench ui                               show the runs in MLflow
     """
 
 

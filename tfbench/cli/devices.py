@@ -144,7 +144,7 @@ def _describe(gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "
         memory = f", {gpu.memory_bytes / 2**30:.1f} GiB" if gpu.memory_bytes else ""
         rows.append((f"gpu:{index}", f"{gpu.name}{memory}, driver {gpu.driver or 'unknown'}"))
     if not gpus:
-        rows.append(("gpu", "none"))
+        rows.append(("gpu", "none that NVIDIA's driver reports"))
     for one in installed:
         seen = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(one.gpus))
         cuda = f"built for CUDA {one.cuda}" if one.cuda else "built without CUDA"

@@ -53,7 +53,7 @@ def report_command(
     contents = gather_contents(store, comparison, compared.plan, created=time.time())
     data, quiet = render_report(contents).encode(), is_stdout(output)
     write_to(output, data)
-    echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
+    echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.2f} MB."], err=quiet)
     if plots:
         written = write_plots(contents.plots, plots)
         echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)

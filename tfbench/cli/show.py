@@ -72,8 +72,8 @@ def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
 
     if registry.is_code(recipe.dataset.name):
         raise RecipeError(
-            f"dataset.name: only loading the data of {recipe.dataset.name} would tell its shapes, and `tfbench show` "
-            "loads none. `tfbench show --toml` prints the recipe."
+            f"dataset.name: `tfbench show` loads no data, and needs the shapes of {recipe.dataset.name}. "
+            "To print the recipe, use `tfbench show --toml`."
         )
     require_code_allowed(recipe, allows_code=allows_code)
     settings = {

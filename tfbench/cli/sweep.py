@@ -161,7 +161,7 @@ def crossover_command(
     \b
     tfbench crossover mnist_mlp --data synthetic \\
         --vary training.global_batch_size=1..4096 \\
-        --between "default cpu:0" "mirrored cpu:0,cpu:1"
+        --between "default cpu:0" "default gpu:0"
     tfbench crossover mnist_mlp --data synthetic \\
         --vary training.global_batch_size=8..2048 \\
         --between "default cpu:0" "default cpu:0 backend=jax"

@@ -79,7 +79,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         data_dir,
         splits=("train", "test"),
         host="https://www.cs.toronto.edu",
-        accepted=f"{' or '.join(FOLDERS)} (as unpacked), or cifar10/ as prepared by tensorflow-datasets,",
+        accepted=f"{' or '.join(FOLDERS)} (unpacked), or tensorflow-datasets' cifar10/",
     )
     return found.train_and_test(describe(config))
 

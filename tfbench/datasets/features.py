@@ -1,4 +1,4 @@
-"""Random vectors, or sequences of them, and a smooth function of each to be learned: generated."""
+"""Random vectors, or sequences of them, generated; the target is a smooth function of each."""
 
 from typing import Annotated
 

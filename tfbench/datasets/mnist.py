@@ -18,10 +18,7 @@ IDX_FILES = {
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
 NPZ_FILE = "mnist.npz"
-_ACCEPTED = (
-    f"{', '.join(name for names in IDX_FILES.values() for name in names)}, or {NPZ_FILE}, or mnist/ as prepared by "
-    "tensorflow-datasets,"
-)
+_ACCEPTED = f"{NPZ_FILE}, MNIST's four idx files, or tensorflow-datasets' mnist/"
 _UNSIGNED_BYTES = 0x08  # type of the values, in the third byte of a file
 
 

@@ -1,4 +1,4 @@
-"""A sine wave to be continued: generated; its workload has no other data."""
+"""A sine wave, generated: the next value is to be predicted."""
 
 import math
 from typing import Annotated, Any, Literal

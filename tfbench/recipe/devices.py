@@ -55,7 +55,7 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
     if len(set(devices)) < len(devices):
         raise DeviceError(f"devices: each may be named once. Received: {received}.")
     if len({device.kind for device in devices}) > 1:
-        raise DeviceError(f"devices: replicas on CPU and GPU at once are not comparable. Received: {received}.")
+        raise DeviceError(f"devices: must not mix CPU and GPU. Received: {received}.")
     if Device("gpu", -1) in devices and len(devices) > 1:
         raise DeviceError("devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2 otherwise.")
     if config.strategy in _OF_ONE_DEVICE and len(devices) > 1:

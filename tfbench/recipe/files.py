@@ -53,8 +53,8 @@ def find_recipe(name: str) -> Path:
         f"{name}: {'is not a file' if path.exists() else 'no such file'}." if is_path else f"unknown recipe '{name}'."
     )
     raise UnknownNameError(
-        f"{problem}{did_you_mean(path.stem, shipped)} `tfbench list` shows the recipes; "
-        "`tfbench show RECIPE --toml > mine.toml` begins one of your own, which is named by its path."
+        f"{problem}{did_you_mean(path.stem, shipped)} `tfbench list` shows the recipes. "
+        "To write your own, start from one: `tfbench show mnist_mlp --toml > mine.toml`."
     )
 
 
@@ -138,7 +138,7 @@ def _place_files(tables: Mapping[str, Any], folder: Path) -> None:
 
 
 def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any], *, kept: Collection[str] = ()) -> None:
-    """Takes away what a recipe says of the model or data set in whose place another is named.
+    """Takes away what a recipe says of the model, data set or optimizer in whose place another is named.
 
     Its options; and of a model what is of that network alone: title, source and notes, a softmax that its author
     applied twice, what was published and is expected of it, on which devices it takes days, and which of its sizes a
@@ -149,8 +149,9 @@ def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any], 
         overrides: What is to be laid over them, by dotted key; `model.name` or `model.file` names another network.
         kept: Dotted keys that somebody asked for, so that they stay whatever the network.
     """
-    for kind in ("model", "dataset"):
-        table = _table(tables, kind)
+    places = {"model": tables, "dataset": tables, "training.optimizer": _table(tables, "training")}
+    for kind, place in places.items():
+        table = _table(place, kind.rpartition(".")[2])
         another = overrides.get(f"{kind}.file", overrides.get(f"{kind}.name", table.get("name")))
         if not table or another == table.get("name"):
             continue

@@ -283,7 +283,7 @@ class RecipeFile:
     )
     """What `tfbench sweep` varies, unless told otherwise: from a key, in quotes, to a list of values."""
     reference: tuple[Reference, ...] = ()
-    """Published figures, to stand beside yours."""
+    """Published figures, shown next to yours."""
 
 
 @schema

@@ -250,7 +250,7 @@ class RunResult:
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether accuracies were reached on synthetic data and say nothing of the real task."""
+        """Whether the data is synthetic, so that accuracies mean nothing."""
         return self.dataset.synthetic if self.dataset else self.request.recipe.dataset.data == "synthetic"
 
 

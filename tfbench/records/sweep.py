@@ -28,8 +28,8 @@ BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
 WORKERS_KEY = "distribution.num_workers"
 SWEEP_TAG, GROUP_TAG, ROUND_TAG, SETUP_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.setup"
 SETTING_TAG = "tfbench.setting"  # the number of the setting
-AGAIN = "again"  # behind the label of a setup that is held against itself
-_START_SECONDS = 4.0  # of a run before its first step and after its last, until one tells better
+AGAIN = "again"  # behind the label of a setup that is compared with itself
+_START_SECONDS = 2.5  # of a forked run before its first step and after its last, until one tells better
 
 # What is divided among devices: batches, of one process or a process for each device; weights of layers; or both.
 Mode = Literal["data", "workers", "model", "hybrid"]

@@ -15,9 +15,9 @@ def format_number(value: float | None) -> str:
     if value is None:
         return "-"
     if abs(value) < 1e15 and float(value).is_integer():
-        return f"{value:.0f}"
+        return f"{value:,.0f}"
     text = f"{value:.6g}"
-    return f"{float(text):.0f}" if abs(value) >= 1e5 and "e" in text else text
+    return f"{float(text):,.0f}" if abs(value) >= 1e5 and "e" in text else text
 
 
 def format_speed(samples_per_second: float) -> str:

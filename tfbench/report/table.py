@@ -38,6 +38,7 @@ class Column:
     align: Literal["left", "right"] = "right"
     rank: int = 0
     width: int = 0  # at least, of a table whose rows come one by one
+    meaning: str = ""  # told below the table
 
     def cell(self, row: Mapping[str, Any]) -> str:
         """Returns the text of a row, "" for None."""
@@ -66,7 +67,7 @@ class Table:
             names = ", ".join(one.title for one in self.columns if one.title in hidden)
             lines += formats.wrap(f"Hidden: {names} (use a wider terminal or --format json)", width)
         width_of_text = min(width, formats.TEXT_WIDTH)
-        notes = [line for note in self.notes for line in formats.wrap(note, width_of_text)]
+        notes = [line for note in self._notes(columns) for line in formats.wrap(note, width_of_text)]
         return [*(lines or self._stacked(width)), *notes]
 
     def markdown(self) -> list[str]:
@@ -74,7 +75,7 @@ class Table:
         header, *rows = [[markdown_text(text) for text in row] for row in _cells(self.columns, self.rows)]
         lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
         lines.insert(1, "|" + " --- |" * len(header))
-        return [*lines, *(line for note in self.notes for line in ("", markdown_text(note)))]
+        return [*lines, *(line for note in self._notes(self.columns) for line in ("", markdown_text(note)))]
 
     def csv(self) -> str:
         """Returns the raw values, not the texts, with the keys as names."""
@@ -101,8 +102,13 @@ class Table:
         return (
             f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table>\n'
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
-            + "".join(f'<p class="note">{escaped(note)}</p>\n' for note in self.notes)
+            + "".join(f'<p class="note">{escaped(note)}</p>\n' for note in self._notes(self.columns))
         )
+
+    def _notes(self, columns: Sequence[Column]) -> list[str]:
+        """Returns what the columns mean, in one line, and the notes."""
+        legend = "; ".join(f"{one.title}: {one.meaning}" for one in columns if one.meaning)
+        return [*([legend] if legend else []), *self.notes]
 
     def _grid(self, columns: Sequence[Column]) -> list[list[str]]:
         """Returns the cells as they are padded; facts are indented, and have no header."""

@@ -1,4 +1,4 @@
-"""Baselines: speeds kept in a file, and a recipe that is held against them."""
+"""Baselines: speeds kept in a file, and a recipe that is compared with them."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def check(
 
     Args:
         request: What is run.
-        baseline: What its speeds are held against.
+        baseline: What its speeds are compared with.
         source: What messages call that.
         num_repeats: How often; runs that fail are left out.
         execute: Makes one run.

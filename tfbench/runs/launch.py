@@ -43,8 +43,8 @@ def prepare(request: RunRequest) -> tuple[RunRequest, Settings]:
     number, rank = find_rank(request.recipe, os.environ)
     if rank:
         raise RecipeError(
-            f"strategy multi_worker: this is one of {number} processes that a launcher started: over several machines, "
-            "`tfbench run` makes one run. Start one process for all else."
+            f"strategy multi_worker: a launcher started {number} processes, which only a single `tfbench run` can use. "
+            "For this command, start one process."
         )
     require_gpus_in_use(request, number)
     settings = divide_gpus(distribution, number, _list_visible_gpus())

@@ -175,7 +175,7 @@ class Store:
         if len(found) == 1:
             return found[0].run_id
         if found:
-            raise UnknownNameError(f"run '{token}': matches {len(found)} runs. Type more of the id:\n{_list(found)}")
+            raise UnknownNameError(f"run '{token}': matches {len(found)} runs. Use the id of one:\n{_list(found)}")
         near = did_you_mean(token, [name for head in heads for name in (head.name, head.run_id)])
         raise UnknownNameError(f"run '{token}': not in store {self.root}.{near} The newest runs:\n{_list(heads)}")
 

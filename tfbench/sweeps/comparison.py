@@ -91,7 +91,7 @@ def compare_sweep(
         store: Where its runs are.
         plan: Of the sweep.
         results: What came of its runs so far, by their numbers in the plan.
-        baseline: The setup that others are held against; None: the plan's first.
+        baseline: The setup that others are compared with; None: the plan's first.
     """
     settings = list_settings(plan)
     run_ids = [result.run_id for result in results.values() if result.outcome == "FINISHED" and result.run_id]
@@ -138,7 +138,7 @@ def compare_stored(
         store: Where they are.
         run_ids: In the order in which their setups are to stand; None: all, oldest first.
         recipe: Runs of others are left out.
-        baseline: The setup that others are held against; None: the first.
+        baseline: The setup that others are compared with; None: the first.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
     """
     found, unreadable = read_briefs(store, store.run_ids() if run_ids is None else run_ids)

@@ -193,7 +193,8 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 planned_runs = list_planned_runs(log.plan)
                 left = find_left()
             made = [result.seconds for result in known.values() if result.outcome == "FINISHED" and result.seconds]
-            seconds = statistics.median(made) if made else estimate_seconds(plan)
+            # The first run waits for a process to import the framework, which most others do not.
+            seconds = statistics.median_low(made) if len(made) > 1 else estimate_seconds(plan)
             budget = plan.time_budget_seconds if done or not log.results else None
             if not left or (budget and time.monotonic() - start + seconds > budget):
                 return None

@@ -35,7 +35,7 @@ _REJECTED = "rejected: "  # what the reason of a run that was rejected begins wi
 
 
 class Task(NamedTuple):
-    """All rounds of a setting under the setups that are held against each other on one machine."""
+    """All rounds of a configuration under the setups that are compared on one machine."""
 
     number: int  # from 0
     setting: int

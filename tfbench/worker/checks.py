@@ -1,4 +1,4 @@
-"""What a training is held against once it is over: its input alone, its devices' peak, and what they exchange."""
+"""Reference measurements after a training: its input alone, its devices' peak, and what they exchange."""
 
 import math
 import time
@@ -22,7 +22,7 @@ _LONGEST_STEP = 3.0  # seconds, beyond which it would take too long
 
 
 def check_limits(prepared: Prepared, steps_per_second: float | None) -> None:
-    """Measures what the training is held against: its input pipeline alone, and what its devices compute at most.
+    """Measures what the training is compared with: its input pipeline alone, and what its devices compute at most.
 
     Of several workers, the devices of others are not measured, so that there is no peak of all.
     """

@@ -92,7 +92,7 @@ def test_a_value_that_fails_bounds_the_range() -> None:
 
 def test_without_a_crossing_it_is_said() -> None:
     for ratios in ({8: 2.0, 32: 2.0}, {8: 1.0, 32: 0.5}):  # what was seen instead, the verdict says
-        assert crossover_sentences(found_of(ratios)) == ["No crossover found over global_batch_size."]
+        assert crossover_sentences(found_of(ratios)) == ["No crossover found over global_batch_size in this range."]
     assert crossover_sentences(found_of({})) == []
 
 

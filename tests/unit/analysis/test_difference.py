@@ -175,7 +175,7 @@ def test_a_run_equal_to_another_but_for_published_figures_differs_in_nothing() -
     difference = compare(*build_pair(recipe=recipe_with(reference=[reference])))
     assert (difference.unequal, difference.results, difference.causes) == ((), (), {})
     shown = "\n".join(lines_of(difference_sections(difference), 80))
-    assert "Comparable: all that must be equal is equal." in shown
+    assert "Comparable: all required settings are equal." in shown
     assert "Nothing else differs." in shown
 
 
@@ -226,4 +226,4 @@ def test_runs_of_two_backends_are_compared_as_these(training: dict[str, Any], un
     )
     assert [one.name for one in found.unequal] == unequal
     shown = "\n".join(lines_of(difference_sections(found), 200))
-    assert ("Comparable, as TensorFlow against JAX: all that must be equal" in shown) == (not unequal)
+    assert ("Comparable, TensorFlow vs JAX: all required settings" in shown) == (not unequal)

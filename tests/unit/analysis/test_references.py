@@ -69,7 +69,7 @@ def test_runs_of_a_shipped_recipe_are_held_against_its_own_values_alone_and_in_a
     own = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 100, "model.hidden_units": [1000, 1000]})
     other = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 128})
     keys = (BATCH, "model.hidden_units")  # set on the command line: one run to what they are anyway
-    for recipe, says in ((own, "x Intel i7-6850K"), (other, "not comparable: here global_batch_size=128")):
+    for recipe, says in ((own, "x Intel i7-6850K"), (other, "not comparable: you used global_batch_size=128")):
         request = build_request(recipe=recipe, overrides=keys, run_id=f"{recipe.training.global_batch_size:032}")
         result = build_result(request=request)
         write_journal(store, result)
@@ -84,17 +84,17 @@ def test_a_sweep_of_a_shipped_recipe_is_held_against_what_stands_in_its_file(tmp
     plan = build_plan(num_rounds=1, tables=to_tables(recipe), recipe_name="mnist_mlp", overrides=(BATCH,))
     write_sweep(store, plan, lambda planned: 1000.0)
     reason = match_references(compare_stored(store))[0].reason
-    assert reason == "here global_batch_size=32, synthetic data"  # fewest of all settings, and 100 is in none
+    assert reason == "you used global_batch_size=32, synthetic data"  # fewest of all settings, and 100 is in none
 
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"overrides": [BATCH]}, "here global_batch_size=32"),
-        ({"overrides": [BATCH, "model.hidden_units"]}, "here global_batch_size=32, hidden_units=[1000]"),
-        ({"is_synthetic": True}, "here synthetic data"),
-        ({"settings": {"dataset.crop": 24}, "overrides": ["dataset.crop"]}, "here crop=24"),
-        ({"speed": None, "status": "FAILED"}, "no speed here"),
+        ({"overrides": [BATCH]}, "you used global_batch_size=32"),
+        ({"overrides": [BATCH, "model.hidden_units"]}, "you used global_batch_size=32, hidden_units=[1000]"),
+        ({"is_synthetic": True}, "you used synthetic data"),
+        ({"settings": {"dataset.crop": 24}, "overrides": ["dataset.crop"]}, "you used crop=24"),
+        ({"speed": None, "status": "FAILED"}, "no speed was measured"),
         ({"references": [CHAINER | {"not_comparable": "it computes something else"}]}, "it computes something else"),
         *(
             ({"settings": {key: 7}, "overrides": [key]}, "")  # makes no other workload
@@ -130,7 +130,7 @@ def test_references_are_shown_as_in_the_golden_file(golden: Callable[[str, str],
 
 def test_a_reason_is_said_of_several_references_only_where_it_is_that_of_all() -> None:
     others: list[dict[str, Any]] = [CHAINER | {"hardware": name, "not_comparable": "other network"} for name in "ABC"]
-    assert short(compare([brief(references=others)])) == ["3 published results not comparable: other network"]
+    assert short(compare([brief(references=others)])) == ["3 published results not comparable: other network."]
     others[0]["not_comparable"] = "other data"
-    said = ["3 published results not comparable: the report lists the reasons"]
+    said = ["3 published results not comparable: the report lists the reasons."]
     assert short(compare([brief(references=others)])) == said

@@ -37,7 +37,7 @@ REJECTED: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
     ("mirrored", ("cpu:64",), {}, "devices: cpu:0 to cpu:63. Received: 'cpu:64'."),
     ("mirrored", ("cpu:1", "cpu:1"), {}, "devices: each may be named once. Received: cpu:1, cpu:1."),
     ("mirrored", ("cpu", "cpu:0"), {}, "devices: each may be named once. Received: cpu, cpu:0."),
-    ("mirrored", ("cpu:0", "gpu:0"), {}, "devices: replicas on CPU and GPU at once are not comparable."),
+    ("mirrored", ("cpu:0", "gpu:0"), {}, "devices: must not mix CPU and GPU."),
     ("mirrored", ("gpu", "gpu:0"), {}, "devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2"),
     ("one_device", ("cpu:0", "cpu:1"), {}, "strategy one_device takes one device. Received: cpu:0, cpu:1."),
     ("default", ("cpu:1",), {}, "strategy default always places on cpu:0. Received: cpu:1."),

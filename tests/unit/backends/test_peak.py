@@ -1,4 +1,4 @@
-"""What a training is held against once it is over: the peak of its devices, its input pipeline alone."""
+"""What a training is compared with afterwards: the peak of its devices, its input pipeline alone."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -32,7 +32,7 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: F
     assert "  runs        2 configurations x 2 setups x 2 rounds = 8 runs" in lines
     made = [line for line in lines if line.startswith("[")]
     assert len(made) == len(runs.requests) == 8
-    assert made[0].startswith("[1/8, 1:12 left] global_batch_size=32, default cpu:0, round 1: ")
+    assert made[0].startswith("[1/8, 1:00 left] global_batch_size=32, default cpu:0, round 1: ")
     assert made[0].endswith(f" samples/s ({runs.requests[0].run_id})")
     assert "Verdict" in lines
 
@@ -57,7 +57,7 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Fake) -> No
     assert {(recipe.measurement.seconds, recipe.measurement.checks) for recipe in recipes} == {(0.5, False)}
     assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
-    assert "Before you decide, run it again with --repeats 6 --seconds 5." in done.stdout
+    assert "Before you decide, add --repeats 6 --seconds 5 to the command." in done.stdout
 
 
 def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Fake) -> None:
@@ -187,7 +187,7 @@ def test_a_setup_is_run_against_itself(tfbench: Cli, fake: Fake) -> None:
         assert again["setup"] == f"{once['setup']} again"
         assert again["speedup"]["ratio"] == pytest.approx(1.0, abs=0.01)  # planted speeds are off by 0.1 %
         assert again["speedup"]["judgement"] == "no measurable difference"
-    assert found["verdict"][0].startswith("By chance alone, speeds differ by up to ")
-    assert found["verdict"][0].endswith("judged different from itself: nothing.")
+    assert found["verdict"][0].startswith("Largest difference by chance: ")
+    assert found["verdict"][0].endswith(" None was judged different.")
     again = json.loads(tfbench("compare", "--sweep", "@last", "--format", "json").stdout)
     assert again["rows"] == found["rows"]

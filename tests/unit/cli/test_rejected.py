@@ -51,7 +51,7 @@ REJECTED = {
     "runs --store there.toml": "store there.toml: is a file, and a store is a folder.",
     "runs 0000 --status failed": "RUN names one: leave --status out.",
     f"diff {FIRST} {FIRST}": f"{FIRST} and {FIRST} are the same run, {FIRST}. Name two.",
-    f"diff {FIRST} 0000": "matches 10 runs. Type more of the id:",
+    f"diff {FIRST} 0000": "matches 10 runs. Use the id of one:",
     f"diff {FIRST} {SECOND} --store empty": "store empty: holds no runs.",
     "compare": "Name runs, a sweep (--sweep @last), or use --all.",
     "compare --sweep @last --recipe x": "--recipe needs --all.",

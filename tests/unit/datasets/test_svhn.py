@@ -125,9 +125,7 @@ def test_too_few_images_of_a_digit_are_reported(damaged: Any) -> None:
 
 
 def test_missing_files_are_named(folder: Path, tmp_path: Path) -> None:
-    assert "Name the folder that holds train_32x32.mat, extra_32x32.mat, test_32x32.mat, or" in load_error(
-        tmp_path / "x"
-    )
+    assert "name a folder with train_32x32.mat, extra_32x32.mat, test_32x32.mat, or" in load_error(tmp_path / "x")
     (tmp_path / "test_32x32.mat").symlink_to(folder / "svhn" / "test_32x32.mat")
     assert load_error(tmp_path / "x") == (
         f"data set svhn: {tmp_path}: expected train_32x32.mat, extra_32x32.mat, test_32x32.mat; "

@@ -86,10 +86,10 @@ def test_damaged_files_are_reported_with_what_to_do(
 
 
 def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(tmp_path: Path) -> None:
-    way_out = r"Name the folder that holds them with --data-dir or TFBENCH_DATA_DIR, or .* --data synthetic\.$"
+    way_out = r"Use --data synthetic, or name a folder with them: --data-dir, or TFBENCH_DATA_DIR\.$"
     with pytest.raises(DatasetError, match=rf"^data set tiny: the folder .*/absent does not exist\. {way_out}"):
         load(tmp_path / "absent")
-    not_found = f"data set mnist: not found in {tmp_path}/mnist/3.0.1, and it cannot be fetched: https://"
+    not_found = f"data set mnist: not in {tmp_path}/mnist/3.0.1, and cannot be downloaded: https://"
     with pytest.raises(DatasetError, match=rf"^{not_found}.*{way_out}"):
         load(tmp_path, "mnist")
 

@@ -268,7 +268,7 @@ def test_a_tracking_server_is_shown_with_the_runs_address() -> None:
             formats.format_number,
             {None: "-", 3.92997e-4: "0.000392997", 1.234567e-05: "1.23457e-05", 1.0: "1", 0.0: "0"},
         ),
-        (formats.format_number, {123456.7: "123457", 999999.7: "1000000", 1234564.4: "1234560"}),
+        (formats.format_number, {123456.7: "123457", 999999.7: "1,000,000", 1234564.4: "1,234,560"}),
         (formats.format_clock, {None: "-:--", 0.0: "0:00", 7.4: "0:07", 754.0: "12:34", 3723.0: "1:02:03"}),
         (formats.format_bytes, {2**20: "1 MiB", 1.5 * 2**30: "1.50 GiB"}),
         (partial(formats.format_si, unit="J"), {0.5: "0.5 J", 999.9: "1 kJ", 65_500.0: "65.5 kJ", 2e19: "2e+04 PJ"}),

@@ -191,7 +191,7 @@ def test_workers_that_evaluate_may_be_silent_for_as_long_as_the_longest_epoch(mo
 def test_one_of_several_processes_of_a_launcher_makes_no_series(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2")):
         monkeypatch.setenv(name, value)
-    with pytest.raises(RecipeError, match="over several machines, `tfbench run` makes one run"):
+    with pytest.raises(RecipeError, match="which only a single `tfbench run` can use"):
         measure(store)
 
 

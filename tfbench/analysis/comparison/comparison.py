@@ -149,7 +149,7 @@ def compare(
         keys: Dotted keys that tell rows apart; None: all in which the runs differ.
         settings: The rows, in their order; others, and all without it, come by network size and batch size.
         setups: The columns, in their order; None: as they come.
-        baseline: The setup that others are held against; None: the first.
+        baseline: The setup that others are compared with; None: the first.
         failures: Configurations without a speed that have no run, or none that tells why.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
         compared: Of what must be equal: in which setups may differ; of two backends, what is theirs by nature, too.

@@ -88,14 +88,15 @@ def which_to_use(comparison: Comparison, names: Mapping[str, str]) -> Iterator[s
 
 def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> str:
     """Says what to use at which batch sizes that were measured, and at which the runs do not decide."""
-    uses, open_at, unmeasured = list[str](), list[str](), list[str]()
+    uses, open_at, unmeasured = dict[str, list[str]](), list[str](), list[str]()
     for fastest, own in ((key, list(own)) for key, own in itertools.groupby(standings, key=lambda one: one.fastest)):
         low, high = (one.row.global_batch_size or 0 for one in (own[0], own[-1]))
         span = f"{low:,}" if len(own) == 1 else f"{low:,} to {high:,}"
         if len(fastest) == 1:
-            uses.append(names[fastest[0]] + (f" at batch {span}" if len(standings) > 1 else ""))
+            uses.setdefault(names[fastest[0]], []).append(span)
         else:
             (open_at if fastest else unmeasured).append(span)
-    text = f"Use {join_words(uses)}."
+    where = (f" at batch {join_words(spans)}" if len(standings) > 1 else "" for spans in uses.values())
+    text = f"Use {join_words([name + at for name, at in zip(uses, where, strict=True)])}."
     text += f" Undecided at batch {', '.join(open_at)}." if open_at else ""
     return text + (f" Not all are measured, or comparable, at batch {', '.join(unmeasured)}." if unmeasured else "")

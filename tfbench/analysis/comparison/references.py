@@ -1,4 +1,4 @@
-"""Published figures beside measured ones: which can be held against each other, and how they compare.
+"""Published figures beside measured ones: which are comparable, and how they compare.
 
 Speeds are compared where steps are steady: the first epoch of a run holds its compilation.
 """
@@ -47,7 +47,7 @@ class FigurePair:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceMatch:
-    """A published reference, with the speeds that can be held against ours, or the reason why none can."""
+    """A published reference, with the speeds that are comparable with ours, or the reason why none can."""
 
     reference: dict[str, Any]
     pairs: tuple[FigurePair, ...]
@@ -55,7 +55,7 @@ class ReferenceMatch:
 
 
 def match_references(comparison: Comparison) -> tuple[ReferenceMatch, ...]:
-    """Says of each published reference whether it can be held against the runs, and how it compares.
+    """Says of each published reference whether it is comparable with the runs, and how it compares.
 
     It can be where network, data and batch size are the recipe's own, the data real, and a speed was published: samples
     per second, seconds an epoch, or seconds of a known number of epochs. Hardware and software differ always.
@@ -97,7 +97,7 @@ def _match(reference: dict[str, Any], comparison: Comparison, own: Mapping[str, 
                 hardware = tuple(dict.fromkeys(name for run in entry.runs for name in run.hardware))
                 pairs.append(FigurePair(row.setting, entry.setup, hardware, entry.speed, theirs))
     nearest = sorted(others, key=len)[:1]
-    reason = f"here {', '.join(nearest[0])}" if nearest else "no speed here"
+    reason = f"you used {', '.join(nearest[0])}" if nearest else "no speed was measured"
     return ReferenceMatch(reference=reference, pairs=tuple(pairs), reason="" if pairs else reason)
 
 

@@ -116,7 +116,7 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
     """Rejects a comparison of what is not alike.
 
     Args:
-        baseline: What speeds were to be held against.
+        baseline: What speeds were to be compared with.
         unequal: What is different now.
         source: The baseline, as the user names it.
 

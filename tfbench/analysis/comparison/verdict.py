@@ -58,14 +58,16 @@ def _find_names(comparison: Comparison, scaling: Scaling | None) -> dict[str, st
 
 
 def _by_chance(comparison: Comparison) -> str:
-    """Says what differs where every setup was held against itself."""
+    """Says what differs where every setup was compared with itself."""
     found = [(row, one) for row in comparison.rows if (one := row.entries[comparison.setups[1]].speedup)]
     if not (known := [(row, one) for row, one in found if one.low is not None]):
         return "Not judged: two rounds are needed (--repeats 3)."
     row, most = max(known, key=lambda place: abs(math.log(place[1].ratio)))
-    text = f"By chance alone, speeds differ by up to {describe_ratio(most)}{describe_where([row], comparison)}"
+    text = f"Largest difference by chance: {describe_ratio(most)}{describe_where([row], comparison)}."
     wrong = [row for row, one in known if one.judgement in ("faster", "slower")]
-    text += f"; judged different from itself{describe_where(wrong, comparison) if wrong else ': nothing'}."
+    text += (
+        f" Judged different from itself{describe_where(wrong, comparison)}." if wrong else " None was judged different."
+    )
     is_noisy = any(one.is_too_noisy for _, one in known)
     return f"{text} Too noisy: try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
 
@@ -107,7 +109,7 @@ def _describe_cause(entry: Entry) -> str:
     share, collectives = entry.input_share, entry.transfer_share
     if share is not None and 1 / MIN_HEADROOM < share <= 1:  # more than the step it is part of tells nothing
         return f" The input pipeline alone takes {100 * share:.0f} % of a step."
-    return f" Collectives take {100 * collectives:.0f} % of a step." if collectives else ""
+    return f" Communication takes {100 * collectives:.0f} % of a step." if collectives else ""
 
 
 def _advice(comparison: Comparison) -> Iterator[str]:

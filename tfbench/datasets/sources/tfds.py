@@ -55,16 +55,13 @@ def _open(name: str, data_dir: str | None, host: str, accepted: str) -> Any:
     Raises:
         DatasetError: The data, or what reads it, is not there.
     """
-    ways_out = (
-        f"Name the folder that holds {accepted} with --data-dir or TFBENCH_DATA_DIR, "
-        "or measure without it: --data synthetic."
-    )
+    ways_out = f"Use --data synthetic, or name a folder with {accepted}: --data-dir, or TFBENCH_DATA_DIR."
     try:
         import tensorflow as tf
         import tensorflow_datasets as tfds
     except ModuleNotFoundError as error:
         raise DatasetError(
-            f"data set {name}: {error.name} is not installed, which reads what tensorflow-datasets prepared. {ways_out}"
+            f"data set {name}: {error.name} is not installed, and reads such data. {ways_out}"
         ) from error
     if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
         tf.config.set_visible_devices([], "GPU")  # it would take all of their memory
@@ -74,11 +71,11 @@ def _open(name: str, data_dir: str | None, host: str, accepted: str) -> Any:
     builder = tfds.builder(name, data_dir=data_dir)
     if not builder.is_prepared():
         folder = builder.data_dir
-        _require_reachable(host, f"data set {name}: not found in {folder}, and it cannot be fetched", ways_out)
+        _require_reachable(host, f"data set {name}: not in {folder}, and cannot be downloaded", ways_out)
         try:
             builder.download_and_prepare()
         except Exception as error:  # network, disk, checksum: tfds and its dependencies raise all kinds
-            raise DatasetError(f"data set {name}: could not be fetched into {folder}: {error}. {ways_out}") from error
+            raise DatasetError(f"data set {name}: cannot be downloaded into {folder}: {error}. {ways_out}") from error
     return builder
 
 

@@ -197,16 +197,20 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     signs = [legend(comparison)] if any(entry.speedup or entry.interval for entry in entries) else []
     signs += [] if is_full or not signs else ["How to read this: tfbench help results"]
-    scaling, published = find_scaling(comparison), reference_section(match_references(comparison), is_full=is_full)
+    scaling, matches = find_scaling(comparison), match_references(comparison)
+    published = reference_section(matches, is_full=is_full)
     sections = [Section("Verdict", tuple(f"- {one}" for one in verdict) or (NO_VERDICT,))]
-    caveats = tuple(f"i {one}" for one in find_caveats(comparison))
+    caveats = [f"i {one}" for one in find_caveats(comparison)]
+    if published and not is_full and not any(match.pairs for match in matches):
+        caveats += [f"i {one}" for one in published.sentences]
+        published = None
     if scaling:
         sections.append(scaling_section(scaling, *signs))
     else:
         sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, signs),)))
         bars = None if is_full else speedup_bars(comparison)
         sections += [Section("Speed-up", tables=(bars,))] if bars else []
-    sections += [Section("", caveats)] if caveats else []
+    sections += [Section("", tuple(caveats))] if caveats else []
     sections += [one for one in (machines_section(comparison), published) if one]
     found = merge_warnings([run.speed_warnings for run in comparison.runs])
     told = list(found if is_full else found[:_MAX_WARNINGS])

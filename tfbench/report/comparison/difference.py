@@ -35,7 +35,7 @@ def difference_sections(difference: RunDifference) -> list[Section]:
     if not difference.results and not difference.causes:
         sections.append(Section("", ("Nothing else differs.",)))
     warned = {mark: side.warnings for mark, side in sides.items() if side.warnings}
-    return [*sections, *(warnings_section(found, f"Warnings of {mark} alone") for mark, found in warned.items())]
+    return [*sections, *(warnings_section(found, f"Warnings only in {mark}") for mark, found in warned.items())]
 
 
 def describe_speed(difference: RunDifference) -> str:
@@ -52,13 +52,12 @@ def describe_speed(difference: RunDifference) -> str:
 def _describe_unequal(difference: RunDifference) -> str:
     first, second = title_of(difference.a.backend), title_of(difference.b.backend)
     if difference.unequal:
-        names = [f"{one.name} ({format_value(one.a)} against {format_value(one.b)})" for one in difference.unequal]
+        names = [f"{one.name} ({format_value(one.a)} vs {format_value(one.b)})" for one in difference.unequal]
         told = f"Not comparable: A and B differ in {join_words(names)}."
         return f"{told} Their speeds do not compare devices or strategies."
     if first != second:
-        told = f"Comparable, as {first} against {second}: all that must be equal is equal"
-        return f"{told}, beside what backends differ in by nature."
-    return "Comparable: all that must be equal is equal."
+        return f"Comparable, {first} vs {second}: all required settings are equal, except those specific to a backend."
+    return "Comparable: all required settings are equal."
 
 
 def _results(difference: RunDifference) -> Table:

@@ -94,7 +94,7 @@ def _speedups(comparison: Comparison, speeds: Plot, layout: Layout) -> Plot:
 def _panels(
     comparison: Comparison, layout: Layout, point_of: Callable[[float, Entry], Point | None]
 ) -> tuple[Panel, ...]:
-    """Returns a panel a network, a line a setup; networks without a point are left out."""
+    """Returns one panel per network, with one line per setup; networks without a point are left out."""
     panels, names = [], name_setups(comparison.setups)
     for panel in layout.panels:
         found = {setup: [point_of(x, row.entries[setup]) for x, row in panel.points] for setup in comparison.setups}

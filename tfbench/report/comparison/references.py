@@ -26,7 +26,7 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
     if not is_full and (others := [match for match in matches if not match.pairs]):
         reasons = {match.reason for match in others}
         why = reasons.pop() if len(reasons) == 1 else "the report lists the reasons"
-        sentences.append(f"{count(len(others), 'published result')} not comparable: {why}")
+        sentences.append(f"{count(len(others), 'published result')} not comparable: {why}.")
     rows = [match.reference["figures"] | {"of": _describe_match(match)} for match in matches]
     names = dict.fromkeys(name for row in rows for name in row if name != "of")
     columns = (*(Column(name, name, format_number) for name in names), Column("of", "compared with", align="left"))
@@ -37,7 +37,7 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
 
 
 def references_document(comparison: Comparison) -> list[dict[str, Any]]:
-    """Returns the references as they stand in the recipe, each with what came of holding it against the runs."""
+    """Returns the references as they stand in the recipe, each with its comparison with the runs."""
     return [
         match.reference | {"comparable": bool(match.pairs), "reason": match.reason, "compared": to_plain(match.pairs)}
         for match in match_references(comparison)
@@ -56,7 +56,7 @@ def _describe_match(match: ReferenceMatch) -> str:
 
 
 def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
-    """Returns what a published figure is held against, and how that compares."""
+    """Returns what a published figure is compared with, and the ratio."""
     label = ", ".join(part for part in (pair.setup, describe_setting(pair.setting)) if part)
     label += f" on {'; '.join(pair.hardware)}" if pair.hardware else ""
     return f"{label}: {describe_ratio(reference, pair)}"

@@ -30,7 +30,7 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, warning
         "Baseline": _describe_speeds(check.baseline),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
         "Detects": f"{format_share(check.smallest_detectable)} slower, or more (limit {100 * check.fail_above:g} %)",
-        "Unequal": _describe(check.unequal) and f"{_describe(check.unequal)}: not comparable",
+        "Unequal": _describe(check.unequal) and f"{_describe(check.unequal)} (allowed by --allow-unequal)",
         "Changed": _describe(check.changed),
         "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
     }

@@ -27,10 +27,10 @@ def scaling_section(scaling: Scaling, *notes: str) -> Section:
         Column("speedup", "speed-up"),
         Column("efficiency", "efficiency", lambda efficiency: format_percent(efficiency.value)),
         Column("step_seconds", "step", lambda seconds: f"{1e3 * seconds:.3g} ms", rank=2),
-        Column("exchanged_bytes", "exchanged", _mebibytes, rank=1),
-        Column("state_bytes", "held", _mebibytes, rank=6),
-        Column("transfer_share", "collectives", format_percent, rank=5),
-        Column("input_share", "input", format_percent, rank=7),
+        Column("exchanged_bytes", "exchanged", _mebibytes, rank=1, meaning="data sent per step"),
+        Column("state_bytes", "state", _mebibytes, rank=6, meaning="weights and optimizer variables per device"),
+        Column("transfer_share", "communication", format_percent, rank=5, meaning="share of a step"),
+        Column("input_share", "input", format_percent, rank=7, meaning="share of a step"),
     )
     rows = [
         {column.key: getattr(point, column.key, None) for column in columns}

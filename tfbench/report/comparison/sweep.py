@@ -58,7 +58,7 @@ def taste_sections(plan: SweepPlan) -> list[Section]:
     if seconds is None or seconds >= _TASTE_SECONDS or plan.scaling_modes:
         return []
     longer = f"--repeats {max(2 * plan.num_rounds, 3)} --seconds 5"
-    return [Section(f"Quick look only ({seconds:g} s per run). Before you decide, run it again with {longer}.")]
+    return [Section(f"Quick look only ({seconds:g} s per run). Before you decide, add {longer} to the command.")]
 
 
 def run_label(plan: SweepPlan, planned: PlannedRun) -> str:
@@ -73,7 +73,7 @@ def crossover_sentences(found: Crossover) -> list[str]:
     """Returns where one setup overtakes the other, or that none is seen to; nothing where none are compared."""
     short, setups = found.key.rpartition(".")[2], name_setups(found.setups)
     told = [_describe_crossing(crossing, short, setups) for crossing in found.crossings]
-    return told if told or not found.points else [f"No crossover found over {short}."]
+    return told if told or not found.points else [f"No crossover found over {short} in this range."]
 
 
 def crossover_document(found: Crossover, plan: SweepPlan, *, is_complete: bool) -> dict[str, Any]:

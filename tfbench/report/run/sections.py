@@ -60,7 +60,7 @@ def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iter
         parts = [f"{format_speed(speed)} samples/s"]
         if median is not None:
             slow = metrics.get("step_time_p99_seconds")
-            parts.append(f"{format_time(median)} per step" + (f" (p99 {format_time(slow)})" if slow else ""))
+            parts.append(f"median step {format_time(median)}" + (f" (p99 {format_time(slow)})" if slow else ""))
         parts += [f"first step {format_time(first)}"] if first is not None else []
         yield "Speed", ", ".join(parts)
     if fast := read_fast(result.request):
@@ -166,9 +166,10 @@ def short_warnings(result: RunResult, warnings: Sequence[str]) -> Iterator[Secti
     """
     asked = find_requested_warnings(result)
     found = [warning for warning in warnings if warning not in asked]
-    lines = [f"! {_first_sentence(warning)}" for warning in found[:_MAX_WARNINGS]]
-    if len(found) > _MAX_WARNINGS:
-        lines.append(f"! {count(len(found) - _MAX_WARNINGS, 'more warning')}")
+    shown = found if len(found) <= _MAX_WARNINGS + 1 else found[:_MAX_WARNINGS]
+    lines = [f"! {_first_sentence(warning)}" for warning in shown]
+    if len(found) > len(shown):
+        lines.append(f"! {count(len(found) - len(shown), 'more warning')}")
     if notes := [f"i {_first_sentence(warning)}" for warning in warnings if warning in asked]:
         yield Section("", tuple(notes))
     if lines:
