@@ -52,7 +52,10 @@ METRICS: dict[str, Metric] = {
     ),
     "inference_seconds": Metric("s", _LOWER, "evaluation of the training samples, part of elapsed_seconds"),
     **LEARNING_METRICS,
+    "bits_per_byte": Metric("bits", _LOWER, "loss / ln 2, of a text whose tokens are bytes"),
+    "val_bits_per_byte": Metric("bits", _LOWER, "val_loss / ln 2, of a text whose tokens are bytes"),
     # Of a run
+    "tokens_per_second": Metric("tokens/s", _HIGHER, "samples_per_second x tokens of a sample, of a text"),
     "first_step_seconds": Metric("s", _LOWER, "first call of the training step: tracing, compilation, first batch"),
     "step_time_median_seconds": Metric("s", _LOWER, "median time of a step over the spans after the warm-up"),
     "step_time_p90_seconds": Metric("s", _LOWER, "time that 90 % of the steps stay below, each taking its span's mean"),
@@ -131,6 +134,7 @@ CURVE_METRICS: dict[str, Metric] = {
 # the parts of a profile, and the learning metrics of every epoch, whose last values are the run's.
 TRACKED_METRICS = (
     "samples_per_second",
+    "tokens_per_second",
     "step_time_median_seconds",
     "epoch_seconds",
     "first_step_seconds",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import first_steps
 from runs import facts_of
 
 pytestmark = pytest.mark.slow
@@ -26,6 +27,8 @@ cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 8)
 tf.config.set_logical_device_configuration = lambda *_: None  # which `resolve` would change
 import keras
+sys.path.append(sys.argv[3])
+import first_steps
 from tfbench import backends
 from tfbench.backends.tensorflow import input_pipeline, placement, replica_check
 from tfbench.errors import MeasurementError
@@ -41,6 +44,7 @@ from tfbench.recipe.sections import DistributionConfig, ModelConfig, TrainingCon
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.placement import Placement
 from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.datasets.sources import synthetic
 
 OPTIMIZERS = {"sgd": SgdConfig(learning_rate=0.1), "momentum": SgdConfig(learning_rate=0.1, momentum=0.9),
               "adam": AdamConfig(learning_rate=0.01)}
@@ -155,6 +159,18 @@ for name, strategy in (("default", strategy_of("default")), ("mirrored", strateg
         "loss": loss,
         "weights": [keras.ops.convert_to_numpy(weight).tolist() for weight in model.weights],
     }
+for name in ("cifar10_vit", "text_gpt"):
+    recipe = first_steps.load_small(name, "adam", **{"dataset.num_samples": 80} if name == "text_gpt" else {})
+    described = first_steps.describe(recipe)
+    generated = synthetic.generate_splits(described, seed=0)
+    for setup in ("default", 2):
+        strategy = strategy_of(setup)
+        keras.utils.set_random_seed(3)
+        with strategy.scope():
+            model = build_compiled_model(recipe.model, recipe.training, described)
+        dataset = input_pipeline.build_training_dataset(generated, global_batch_size=8, seed=0)
+        history = model.fit(dataset, steps_per_epoch=1, epochs=5, shuffle=False, verbose=0).history
+        facts[f"{name} {setup}"] = history["loss"] + history["accuracy"]
 print(json.dumps(facts))
 """
 
@@ -163,7 +179,9 @@ print(json.dumps(facts))
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the program found, and the weights that it kept."""
     path = tmp_path_factory.mktemp("weights") / "weights.npz"
-    return facts_of(PROGRAM, json.dumps(SETUPS), str(path)) | {"weights": dict(np.load(path))}
+    return facts_of(PROGRAM, json.dumps(SETUPS), str(path), first_steps.__file__.rpartition("/")[0]) | {
+        "weights": dict(np.load(path))
+    }
 
 
 @pytest.mark.parametrize(
@@ -205,6 +223,12 @@ def test_each_of_two_replicas_carries_the_state_of_its_own_rows_which_an_evaluat
     np.testing.assert_allclose(first_hidden + second_hidden, hidden, atol=1e-5)
     np.testing.assert_allclose(first_cell + second_cell, cell, atol=1e-5)
     assert found["default"]["left_alone"] and found["mirrored"]["left_alone"]
+
+
+@pytest.mark.parametrize("recipe", ["cifar10_vit", "text_gpt"])
+def test_a_transformer_over_two_replicas_trains_as_on_one_device(found: dict[str, Any], recipe: str) -> None:
+    assert found[f"{recipe} 2"] == pytest.approx(found[f"{recipe} default"], rel=1e-5)
+    assert len(set(found[f"{recipe} default"][:5])) == 5
 
 
 MEND = 'Use distribution.cross_device_ops = "reduction_to_one_device"'

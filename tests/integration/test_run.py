@@ -1,6 +1,7 @@
 """Runs in real processes: their figures agree with each other, and settings are what was asked for."""
 
 import json
+import math
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from browser import free_port
 from fake_power import RaplTree
 from holding import plant
-from runs import NO_CHECKS, Command, of_kind, run, tracked_files, tracked_runs
+from runs import NO_CHECKS, Command, of_kind, run, run_json, tracked_files, tracked_runs
 from tfbench.recipe.files import find_recipe
 
 pytestmark = pytest.mark.slow
@@ -105,6 +106,16 @@ def test_the_breakdown_adds_up_to_the_time_of_the_process(runs: dict[str, Done])
         assert sum(epoch["epoch_seconds"] for epoch in epochs) <= parts + 1e-6
         validating = sum(epoch["validation_seconds"] or 0.0 for epoch in epochs)
         assert parts + validating <= epochs[-1]["elapsed_seconds"] + 1e-6
+
+
+def test_a_text_is_read_in_bits_per_byte_and_tokens_per_second(tmp_path: Path) -> None:
+    options = ("--data-dir", __file__, "--epochs", "2", "--no-mlflow", *NO_CHECKS)
+    small = ("--set", "model.width=8", "--set", "dataset.num_samples=480", "--set", "dataset.context=8")
+    document = run_json("run", "text_gpt", *options, *small, cwd=tmp_path)
+    summary, metrics = document["summary"], [epoch["metrics"] for epoch in document["epochs"]]
+    assert [one["bits_per_byte"] for one in metrics] == [e["loss"] / math.log(2) for e in document["epochs"]]
+    assert metrics[1]["val_bits_per_byte"] == summary["val_bits_per_byte"] < metrics[0]["val_bits_per_byte"] < 8
+    assert summary["tokens_per_second"] == pytest.approx(8 * summary["samples_per_second"])
 
 
 def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(runs: dict[str, Done]) -> None:

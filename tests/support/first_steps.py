@@ -51,6 +51,8 @@ _SMALL: dict[str, dict[str, Any]] = {
         "model.dropout_rate": 0.0,
         "dataset.num_classes": 10,
     },
+    "vit": {"model.width": 8, "model.depth": 2, "model.num_heads": 2},
+    "gpt": {"model.width": 8, "model.depth": 2, "model.num_heads": 2, "dataset.context": 16},
 }
 _OPTIMIZERS: dict[str, dict[str, Any]] = {
     "own": {},

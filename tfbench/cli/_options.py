@@ -153,7 +153,7 @@ format_option = click.option("--format", "output_format", type=_FORMATS, default
 measuring_options = stack(
     click.option("--backend", type=click.Choice(BACKENDS), help="[default: the recipe's, else tensorflow]"),
     click.option("--data", type=click.Choice(["real", "synthetic"]), help="synthetic: generated, of the same size."),
-    click.option("--data-dir", type=FILE, envvar="TFBENCH_DATA_DIR", show_envvar=True, help="Folder of prepared data."),
+    click.option("--data-dir", type=FILE, envvar="TFBENCH_DATA_DIR", show_envvar=True, help="Folder or file of data."),
     set_option,
     allow_code_option,
     click.option("--run-timeout", "run_timeout_seconds", type=read_duration, help="End a run after TIME, such as 5m."),

@@ -32,8 +32,8 @@ def show_command(
     """Print a recipe's network: for each layer its outputs, weights, input and floating-point operations.
 
     RECIPE is a shipped recipe's name or a file. No data is loaded and nothing is trained. FLOPs are those of the
-    forward pass, for one sample: two for each multiply-accumulate of convolutions, dense, locally connected and
-    recurrent layers. "training" adds the gradients: none for the first layer's input, none for frozen weights.
+    forward pass, for one sample: two for each multiply-accumulate of convolutions, dense, locally connected, recurrent
+    and attention layers. "training" adds the gradients: none for the first layer's input, none for frozen weights.
     "weights" leaves out biases and batch normalisation. The text of --toml is a recipe: start your own from it.
 
     \b

@@ -64,8 +64,7 @@ def build_model(config: Config, spec: DatasetSpec) -> Any:
                 f"model.layer '{name}' ({layer['type']}), fed with {shapes}: {foreign_model.reason_of(error)}"
             ) from error
         before = name
-    shape = spec.target_shape if spec.num_classes is None else (spec.num_classes,)
-    outputs = tensors[before]
+    shape, outputs = spec.output_shape, tensors[before]
     if math.prod(outputs.shape[1:]) != math.prod(shape):
         raise RecipeError(
             f"model.layer '{before}': the last layer must have {math.prod(shape)} outputs, as the data has "

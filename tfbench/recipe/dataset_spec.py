@@ -1,5 +1,6 @@
 """What is known of a data set without loading it."""
 
+import math
 from typing import Literal
 
 from tfbench.schema import schema
@@ -33,7 +34,15 @@ class DatasetSpec:
     @property
     def output_shape(self) -> tuple[int, ...]:
         """What a network without a loss of its own gives for a sample: a logit a class, or the values."""
-        return (self.target_shape or (1,)) if self.num_classes is None else (self.num_classes,)
+        if self.num_classes is None:
+            return self.target_shape or (1,)
+        return (*(self.target_shape if self.tokens_per_sample else ()), self.num_classes)
+
+    @property
+    def tokens_per_sample(self) -> int:
+        """Labels of a sample that has one for each of its steps, as a text has; else 0."""
+        has_steps = self.num_classes is not None and self.target_shape not in ((), (1,))
+        return math.prod(self.target_shape) if has_steps else 0
 
     @property
     def is_fed_as_stored(self) -> bool:

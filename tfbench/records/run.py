@@ -72,6 +72,7 @@ class DatasetSummary:
     validation_samples: int
     cache: str = ""  # of decoded arrays: "read", "written", "not written: why"; "": not used
     digest: str = ""  # of the file of own code that it is from
+    tokens_per_sample: int = 0  # of a text; 0: of data with one label a sample
 
 
 @schema

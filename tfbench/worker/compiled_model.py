@@ -51,8 +51,9 @@ def _require_output(shape: tuple[int | None, ...], spec: DatasetSpec, name: str)
     if spec.num_classes is None:
         fits, wanted = shape == spec.output_shape, f"values of shape {spec.output_shape}"
     else:
-        fits = len(shape) == 1 and (shape[0] or 0) >= spec.num_classes  # more: outputs that no sample is of
-        wanted = f"a logit for each of {spec.num_classes} classes"
+        is_alike = len(shape) == len(spec.output_shape) and shape[:-1] == spec.output_shape[:-1]
+        fits = is_alike and (shape[-1] or 0) >= spec.num_classes  # more: outputs that no sample is of
+        wanted = f"a logit for each of {spec.num_classes} classes{' at each position' * (spec.tokens_per_sample > 0)}"
     if not fits:
         raise RecipeError(
             f"model {name}: does not suit the data: expected {wanted}, received outputs of shape {shape}. "

@@ -41,6 +41,7 @@ def summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
         validation_samples=splits.validation.num_samples,
         cache=splits.cache,
         digest=user_code.find_digest(config),
+        tokens_per_sample=splits.spec.tokens_per_sample,
     )
 
 

@@ -75,7 +75,8 @@ def _build_and_tabulate(model_config: ModelConfig, spec: DatasetSpec, *, allows_
             return tabulate(model, spec)
         # In a model around it, one that is a class of its own has a place in a graph, too.
         batch_size = model.inputs[0].shape[0] if getattr(model, "inputs", None) else None
-        inputs = keras.Input(spec.input_shape, batch_size=batch_size)
+        dtype = spec.input_dtype if spec.is_fed_as_stored else None
+        inputs = keras.Input(spec.input_shape, batch_size=batch_size, dtype=dtype)
         table = tabulate(keras.Model(inputs, model(inputs)), spec)
     notices = [str(warning.message) for warning in caught if issubclass(warning.category, Notice)]
     return dataclasses.replace(table, notes=(*notices, *table.notes))

@@ -33,6 +33,7 @@ class FitReadings:
     batches_ahead: int = 0  # that are made ahead, at most, while none is taken
     validation: "Validation | None" = None  # that follows each epoch
     evaluate_training: Callable[[], Logs] | None = None  # of the training samples in inference mode; None: not wanted
+    is_of_bytes: bool = False  # tokens are, so that a loss / ln 2 is in bits a byte
     resets_state: bool = False  # of recurrent layers that carry it, to zero as each epoch begins
     read_energy: Callable[[], None] | None = None  # as the steady part begins; None: there is none to read
     elapsed_before: float = 0.0  # seconds that a run which is gone on with had taken
@@ -76,6 +77,9 @@ class FitReadings:
         spans = self.clock.epoch_spans
         num_steps = sum(span.num_steps for span in spans)
         is_followed = self.validation or self.evaluate_training
+        bits = {"bits_per_byte": "loss", "val_bits_per_byte": "val_loss"} if self.is_of_bytes else {}
+        own = {name: value for name, value in logs.items() if name not in LEARNING_METRICS}
+        own |= {name: logs[loss] / math.log(2) for name, loss in bits.items() if loss in logs}
         values = {**logs, **inference, **(self.validation.batch_means() if self.validation else {})}
         record = EpochRecord(
             epoch=epoch,
@@ -90,7 +94,7 @@ class FitReadings:
             inference_seconds=(time_ns - validated_ns) * _NS if self.evaluate_training else None,
             ready_batches=min(num_steps, self.batches_ahead) if is_followed else 0,
             **{name: _finite(values.get(name, math.nan)) for name in LEARNING_METRICS},  # what is missing becomes None
-            metrics={name: _finite(value) for name, value in logs.items() if name not in LEARNING_METRICS},
+            metrics={name: _finite(value) for name, value in own.items()},
         )
         if self.on_epoch(record):
             self.model.stop_training = True

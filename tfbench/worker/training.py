@@ -64,6 +64,7 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
             on_epoch=functools.partial(end_epoch, prepared, list(done)),
             on_first_step=lambda: watch.verify(prepared.resolved, model),
             evaluate_training=evaluate_training,
+            is_of_bytes=request.recipe.dataset.name == "text",
             resets_state=request.recipe.model.options.get("reset_state") == "epoch",
             read_energy=read_energy,
             elapsed_before=done[-1].elapsed_seconds if done else 0.0,

@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from builders import (
+    build_dataset,
     build_epoch,
     build_placement,
     build_recipe,
@@ -48,6 +49,9 @@ BREAKDOWN = {
     "checks": 2.25,
 }
 FIGURES = {
+    "tokens_per_second": 7680.0,  # 16 of a sample
+    "bits_per_byte": 0.36,
+    "val_bits_per_byte": 0.72,
     "num_replicas": 2,
     "per_replica_batch_size": 64,
     "samples_per_second": 480.0,
@@ -141,6 +145,7 @@ def build_measured_run() -> RunResult:
         placement=build_placement(
             devices=("gpu:0", "gpu:1"), num_replicas=2, global_batch_size=128, per_replica_batch_size=64
         ),
+        dataset=build_dataset(synthetic=False, tokens_per_sample=16),
         model=ModelSummary(
             num_parameters=1000, num_trainable_parameters=900, flops_per_sample=2000, training_flops_per_sample=5000
         ),
@@ -170,7 +175,13 @@ def build_measured_run() -> RunResult:
                 inference_accuracy=0.85,
                 inference_seconds=0.4,
             ),
-            build_epoch(epoch=2, num_steps=6, inference_seconds=0.3, **{name: FIGURES[name] for name in OF_LAST_EPOCH}),
+            build_epoch(
+                epoch=2,
+                num_steps=6,
+                inference_seconds=0.3,
+                metrics={"bits_per_byte": 0.36, "val_bits_per_byte": 0.72},
+                **{name: FIGURES[name] for name in OF_LAST_EPOCH},
+            ),
         ),
         evaluations=(
             Evaluation(name="test", num_samples=50, seconds=0.1, loss=0.6, accuracy=0.65),

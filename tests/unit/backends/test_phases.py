@@ -10,11 +10,13 @@ import numpy.typing as npt
 import pytest
 
 import device_naps
+import first_steps
 from builders import build_placement
 from tfbench import backends
-from tfbench.models.structure.flops import describe_calls
+from tfbench.models.structure.flops import count_model, describe_calls
 from tfbench.models.structure.graph import walk
 from tfbench.recipe.backend_support import why_layers_merge
+from tfbench.worker.compiled_model import build_compiled_model
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 of_jax = pytest.mark.skipif(NAME != "jax", reason="of XLA's programs")
@@ -216,6 +218,26 @@ def test_xla_leaves_out_nothing_of_a_phase() -> None:
     assert 5 * product <= backward < 5.5 * product
     assert count_flops("update") > backward
     assert count_flops("dispatch") < size
+
+
+@of_jax
+@pytest.mark.parametrize("recipe", ["cifar10_vit", "text_gpt"])
+def test_xla_counts_what_is_counted_of_a_transformer(recipe: str) -> None:
+    import jax
+
+    small = first_steps.load_small(recipe, "sgd", **{"model.width": 64, "dataset.data": "synthetic"})
+    spec = first_steps.describe(small)
+    model = build_compiled_model(small.model, small.training, spec)
+    trained, others = ([one.value for one in of] for of in (model.trainable_variables, model.non_trainable_variables))
+    inputs = np.zeros((BATCH, *spec.input_shape), model.inputs[0].dtype)
+
+    def compute(weights: Any) -> Any:
+        return (model.stateless_call(weights, others, inputs)[0] ** 2).sum()
+
+    counted = count_model(model)
+    for function, flops in ((compute, counted.forward), (jax.grad(compute), counted.training)):
+        found = jax.jit(function).lower(trained).compile().cost_analysis()["flops"]
+        assert 1 < found / (BATCH * flops) < 1.3  # normalization, softmax and GELU are the rest
 
 
 @pytest.mark.skipif(NAME == "jax", reason="XLA's operations have no layers")

@@ -1,11 +1,12 @@
 """Descriptions of data sets, and the sine wave."""
 
 import math
+from pathlib import Path
 
 import pytest
 
-from tfbench.datasets import cifar10, sine
-from tfbench.errors import RecipeError
+from tfbench.datasets import cifar10, sine, text
+from tfbench.errors import DatasetError, RecipeError
 from tfbench.schema import build
 
 
@@ -35,3 +36,32 @@ def test_several_views_of_an_image_need_a_crop() -> None:
         build(cifar10.Config, {"views": 9}, "dataset")
     crops = cifar10.describe(cifar10.Config(crop=24, scaling="mean_image", views=9))
     assert (crops.input_shape, crops.stored_shape, crops.mean) == ((24, 24, 3), (32, 32, 3), "image")
+
+
+def test_windows_of_a_text_lie_at_even_distances_and_validation_is_its_last_tenth(tmp_path: Path) -> None:
+    data = bytes(range(100)) + "äöü".encode() * 10
+    (tmp_path / "text").write_bytes(data)
+    splits = text.load_splits(text.Config(context=4, num_samples=3, validation_samples=2), str(tmp_path / "text"))
+    # 144 bytes of 160: the last window of five begins at 139
+    assert splits.train.inputs.tolist() == [list(data[start : start + 4]) for start in (0, 69, 139)]
+    assert splits.train.targets.tolist() == [list(data[start + 1 : start + 5]) for start in (0, 69, 139)]
+    assert splits.validation.targets.tolist() == [list(data[start : start + 4]) for start in (145, 156)]
+    assert splits.source.startswith("text, 160 bytes, SHA-256 ")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "needs a file. Name one UTF-8 text file (--data-dir FILE), or use --data synthetic."),
+        (b"", "must hold 50 bytes or more, since dataset.context = 4. Received: 0."),
+        (b"a\xff" * 50, "is not UTF-8 text, from byte 1 on. Name one"),
+        ("folder", "cannot be read (Is a directory). Name one"),
+    ],
+)
+def test_what_is_no_text_is_rejected(tmp_path: Path, data: bytes | str | None, message: str) -> None:
+    path = tmp_path / "text"
+    if isinstance(data, bytes):
+        path.write_bytes(data)
+    with pytest.raises(DatasetError) as caught:
+        text.load_splits(text.Config(context=4), None if data is None else str(tmp_path if data == "folder" else path))
+    assert message in str(caught.value)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tfbench.datasets import cifar10
+from tfbench.datasets import cifar10, text
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import find_mismatch
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -21,8 +21,10 @@ DIGITS = DatasetSpec(
 CROPS = cifar10.describe(cifar10.Config(crop=24, mirror=True, scaling="mean_image"))
 SERIES = DatasetSpec(input_shape=(10, 1), target_shape=(10, 1), train_samples=80, validation_samples=20)
 
+TEXT = text.describe(text.Config(context=20, num_samples=600, validation_samples=100))
 
-@pytest.mark.parametrize("spec", [DIGITS, SERIES])
+
+@pytest.mark.parametrize("spec", [DIGITS, SERIES, TEXT])
 def test_has_the_sizes_of_the_real_set_and_is_a_function_of_the_seed(spec: DatasetSpec) -> None:
     one, same, other = (synthetic.generate_splits(spec, seed=seed) for seed in (1, 1, 2))
     assert (one.synthetic, one.source) == (True, "synthetic, seed 1")
@@ -43,6 +45,15 @@ def test_what_is_learned_holds_for_other_samples(name: str) -> None:
     nearest = ((images[:, None] - means[None]) ** 2).sum(-1).argmin(1)
     assert (nearest == held_out.targets).mean() > 0.5
     assert not {image.tobytes() for image in splits.train.inputs} & {image.tobytes() for image in held_out.inputs}
+
+
+def test_most_tokens_of_a_text_are_followed_by_the_same_one_again() -> None:
+    splits = synthetic.generate_splits(TEXT, seed=0)
+    follows = dict(zip(splits.train.inputs.flat, splits.train.targets.flat, strict=True))
+    inputs, targets = splits.validation.inputs, splits.validation.targets
+    assert np.array_equal(inputs[:, 1:], targets[:, :-1])
+    pairs = zip(inputs.flat, targets.flat, strict=True)
+    assert 0.5 < np.mean([follows[token] == after for token, after in pairs]) < 0.9
 
 
 def test_crops_are_of_whole_images_whose_mean_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

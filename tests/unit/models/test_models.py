@@ -15,6 +15,7 @@ from tfbench.worker.compiled_model import build_compiled_model, build_model
 
 DIGITS = registry.load("datasets", "mnist").describe(registry.load("datasets", "mnist").Config())
 WAVE = registry.load("datasets", "sine").describe(registry.load("datasets", "sine").Config())
+TEXT = registry.load("datasets", "text").describe(registry.load("datasets", "text").Config())
 PHOTOS = dataclasses.replace(DIGITS, input_shape=(32, 32, 3))
 DIGIT_ROWS = dataclasses.replace(DIGITS, input_shape=(28, 28))
 
@@ -24,6 +25,9 @@ DIGIT_ROWS = dataclasses.replace(DIGITS, input_shape=(28, 28))
     [
         ("mlp", {}, WAVE, r"model mlp: .* expected values of shape \(10, 1\), received outputs of shape \(1,\)\. Take"),
         ("resnet", {"num_outputs": 9}, PHOTOS, r"model resnet: .* of 10 classes, received outputs of shape \(9,\)"),
+        ("mlp", {}, TEXT, r"model mlp: .* for each of 256 classes at each position, received .* \(256,\)"),
+        ("gpt", {}, PHOTOS, r"model gpt: needs tokens, and a label for each of them\. Set dataset\.name = \"text\"\."),
+        ("vit", {"patch_size": 5}, PHOTOS, r"model\.patch_size: must divide .* Received: 5 for samples of 32x32x3\."),
         ("sine_lstm", {}, DIGIT_ROWS, r"model sine_lstm: .* a logit for each of 10 classes, .* of shape \(28, 1\)"),
     ],
 )

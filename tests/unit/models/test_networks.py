@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tfbench import schema
 from tfbench.errors import RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -18,6 +19,7 @@ def images(size: int, *, channels: int = 3, num_classes: int = 10) -> DatasetSpe
 
 DIGITS, SMALL, CROPPED, LARGE = images(28, channels=1), images(32), images(24), images(224, num_classes=1000)
 WAVE = registry.load("datasets", "sine").describe(registry.load("datasets", "sine").Config())
+TEXT = registry.load("datasets", "text").describe(registry.load("datasets", "text").Config(context=16))
 FEATURES = dataclasses.replace(WAVE, input_shape=(1, 4), target_shape=(1,))
 
 
@@ -70,6 +72,11 @@ COUNTS: list[tuple[str, DatasetSpec, dict[str, Any], int, dict[str, int]]] = [
     ("simple_rnn", FEATURES, {"units": 21}, 4 * 21 + 21 * 21 + 21 + 21 + 1, {}),
     ("simple_rnn", FEATURES, {"units": 22}, 4 * 22 + 22 * 22 + 22 + 22 + 1, {}),
     ("sine_lstm", WAVE, {}, 1 * 5 + 5 + 4 * 5 * (5 + 5 + 1) + 5 * 1 + 1, {}),
+    # Patches 48*64+64 and 64 positions; in a block two norms, four projections and an MLP of four times the width
+    ("vit", SMALL, {"width": 64}, 3_136 + 4_096 + 4 * (256 + 4 * 4_160 + 33_088) + 128 + 650, {"mean": 64}),
+    ("vit", SMALL, {"width": 8, "patch_size": 8, "depth": 1}, 1_544 + 128 + 32 + 4 * 72 + 552 + 16 + 90, {}),
+    # 256 tokens and 16 positions
+    ("gpt", TEXT, {"width": 8, "depth": 1}, 2_048 + 128 + 32 + 4 * 72 + 552 + 16 + 2_304, {"logits": 16 * 256}),
     # 25*3*6+6, 25*6*16+16, 16*16*120+120, 2*2*120*84+84 or 120*84+84, 84*10+10
     ("lenet5", SMALL, {}, 456 + 2_416 + 30_840 + 40_404 + 850, LENET5),
     ("lenet5", DIGITS, {}, 156 + 2_416 + 30_840 + 10_164 + 850, {"conv3": 120}),
@@ -238,6 +245,21 @@ def test_weights_start_as_the_original_says(
         assert (bias.mean(), bias.std()) == pytest.approx(biases.get(layer, (0.0, 0.0)), rel=0.1, abs=0.05)
 
 
+# Transformers
+
+
+def test_heads_share_the_width_and_a_text_is_read_forwards_only() -> None:
+    import numpy as np
+
+    with pytest.raises(RecipeError, match=r"width must be a multiple of num_heads\. Received: 10 with 4 heads\."):
+        schema.build(registry.load("models", "gpt").Config, {"width": 10}, "model")
+    model = build("gpt", TEXT, width=8, depth=2)
+    tokens = np.arange(16)[None]
+    before, after = model(tokens), model(np.where(tokens < 9, tokens, 200))
+    is_alike = np.isclose(before, after, atol=1e-6).all(axis=-1)[0]
+    assert is_alike.tolist() == [True] * 9 + [False] * 7
+
+
 # All of them
 
 
@@ -253,6 +275,8 @@ SMALLEST: list[tuple[str, DatasetSpec, dict[str, Any]]] = [
     ("rcnn", DIGITS, {"channels": 2, "num_feedback_steps": 1, "normalization": "lrn"}),
     ("cifar10_convnet", CROPPED, {"filters": (1, 1, 1, 1)}),
     ("imagenet_alexnet", images(224), TINY_ALEXNET),
+    ("vit", SMALL, {"width": 4, "depth": 1}),
+    ("gpt", TEXT, {"width": 4, "depth": 1}),
     ("layers", DIGITS, {"layer": ({"type": "Flatten"}, {"type": "Dense", "units": 10})}),
 ]
 
@@ -280,6 +304,9 @@ def test_a_network_gives_what_the_loss_expects_and_one_step_changes_every_weight
         run_eagerly=True,  # one step: tracing it would take longer
     )
     targets = noise(4, *spec.target_shape) if is_regression else np.arange(4)
-    assert np.isfinite(model.train_on_batch(noise(4, *spec.input_shape), targets))
+    inputs = noise(4, *spec.input_shape)
+    if spec.tokens_per_sample:
+        inputs, targets = np.arange(4 * 16 * 16).reshape(16 * 4, 16) % 256, np.arange(64 * 16).reshape(64, 16) % 256
+    assert np.isfinite(model.train_on_batch(inputs, targets))
     pairs = zip(model.weights, before, model.get_weights(), strict=True)
     assert [weight.path for weight, old, new in pairs if np.array_equal(old, new)] == []

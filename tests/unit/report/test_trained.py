@@ -42,6 +42,8 @@ def test_shows_what_the_training_samples_gave_in_inference_mode() -> None:
     of_regression = build_epoch(inference_loss=0.125, inference_seconds=2.0)
     assert epoch_lines(of_regression, None)[1].endswith("loss 0.125")
     assert len(epoch_lines(build_epoch(), None)) == 1
+    of_text = build_epoch(metrics={"val_bits_per_byte": 2.5})
+    assert epoch_lines(of_text, None)[1].strip() == "2.5 bits per byte in validation"
 
 
 def test_evaluations_and_predictions_are_shown_as_in_the_golden_file(golden: Callable[[str, str], None]) -> None:

@@ -118,6 +118,14 @@ def bottlenecks(size: int, count: int, in_channels: int, middle: int, out: int) 
     return places * (first + (count - 1) * following)
 
 
+def blocks(count: int, positions: int, width: int) -> int:
+    """Counts the products of blocks of a transformer: four projections, and an MLP of four times the width and back.
+
+    Each position has a score for every other, and a sum of the values that it weighs. Masked scores are computed, too.
+    """
+    return count * (positions * (4 + 2 * 4) * width * width + 2 * positions * positions * width)
+
+
 # Products of the forward pass of one sample, weights times the places at which they are used; and those of them that
 # are with the data: a step needs no gradient of them with respect to the data, which makes it fewer than three forward
 # passes. Recurrent layers multiply their own state besides, which has one.
@@ -145,6 +153,8 @@ PRODUCTS = {
         + 2048 * 1000,
         256 * 49 * 3 * 64,
     ),
+    "cifar10_vit": (64 * 48 * 64 + blocks(4, 64, 64) + 64 * 10, 64 * 48 * 64),
+    "text_gpt": (blocks(4, 64, 128) + 64 * 128 * 256, 0),  # the data are numbers of rows
     # conv1, then twice seven 3x3 convolutions of 128 channels at 16x16 places and twice at 8x8
     "svhn_rcnn": (1024 * 75 * 128 + 2 * 7 * (256 + 64) * 9 * 128 * 128 + 64 * 10, 1024 * 75 * 128),
     "imagenet_alexnet": (

@@ -79,6 +79,12 @@ class Entry:
         return self.global_batch_size / self.speed if self.global_batch_size and self.speed else None
 
     @property
+    def val_loss(self) -> float | None:
+        """Mean validation loss of its runs; None: one was not validated."""
+        losses = [loss for run in self.runs if (loss := run.metrics.get("val_loss")) is not None]
+        return sum(losses) / len(losses) if losses and len(losses) == len(self.runs) else None
+
+    @property
     def input_share(self) -> float | None:
         """Share of a step's time that its input would take alone; None: not measured."""
         headrooms = [headroom for run in self.runs if (headroom := run.metrics.get("input_headroom"))]

@@ -21,6 +21,8 @@ _TEMPLATES: dict[Finding, str] = {
     "too noisy to tell": "Inconclusive{where}: {setup} may be {open} as fast as {base}.",
     "not judged": "{setup} {verb} not judged{where} (one run): {ratio}.",
 }
+_UNKNOWN = "Inconclusive{where}: the runs vary too much to compare {setup} with {base}."
+_UNKNOWN_ABOVE = 10.0  # times the low end of what may be: a range that tells nothing
 _NUM_TOLD = 2  # setups beside the baseline; of more only those are told of which something is not known
 _NUM_FAILED = 4  # reasons of failures that are told; the table marks all
 
@@ -88,7 +90,8 @@ def _of_setup(
         if not places:
             continue
         low, high = min(one.low or 0.0 for _, one in places), max(one.high or 0.0 for _, one in places)
-        sentence = _TEMPLATES[name].format(
+        is_unknown = name == "too noisy to tell" and high > _UNKNOWN_ABOVE * low
+        sentence = (_UNKNOWN if is_unknown else _TEMPLATES[name]).format(
             setup=names[setup],
             verb="are" if is_several else "is",
             base=names[comparison.baseline],

@@ -100,6 +100,11 @@ def _last(name: str) -> Figure:
     return lambda run: getattr(run.result.epochs[-1], name) if run.result.epochs else None
 
 
+def _last_own(name: str) -> Figure:
+    """Returns what reads a further metric of the last epoch."""
+    return lambda run: run.result.epochs[-1].metrics.get(name) if run.result.epochs else None
+
+
 def _of(record: str, name: str) -> Figure:
     """Returns what reads a field of a record that a run may lack."""
     return lambda run: getattr(getattr(run.result, record), name, None)
@@ -123,6 +128,11 @@ def _time_to_accuracy(run: Evidence) -> float | None:
         return None
     on_target = (record.elapsed_seconds for record in run.result.epochs if reaches(record.val_accuracy, target))
     return next(on_target, None)
+
+
+def _tokens_per_second(run: Evidence) -> float | None:
+    num_tokens = run.result.dataset.tokens_per_sample if run.result.dataset else 0
+    return run.speed * num_tokens if run.speed and num_tokens else None
 
 
 def _batch_size(run: Evidence) -> int:
@@ -196,6 +206,8 @@ _ACCURACIES: dict[str, Figure] = {
 }
 # There only where they are known: what not every run measures, so that nothing is missing without it.
 _OPTIONAL: dict[str, Figure] = {
+    **{name: _last_own(name) for name in ("bits_per_byte", "val_bits_per_byte")},
+    "tokens_per_second": _tokens_per_second,
     "flops_per_second": lambda run: run.flops_per_second,
     "peak_flops_per_second": lambda run: find_peak(run.result.peak_checks),
     "model_flops_utilization": _utilization,

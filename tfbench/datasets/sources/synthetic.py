@@ -11,6 +11,7 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 
 POOL_BYTES = 256 * 1024 * 1024  # all splits together; a larger data set draws its samples from a pool of this size
 _HELD_OUT_SHARE = 0.2  # of the pool, for each of the splits that are not trained with
+_ORDERED = 0.8  # share of the tokens of a text that follow from the one before
 _CHUNK = 4096  # samples made at a time, so that the noise does not outgrow the pool
 _CHUNK_BYTES = 16 * 1024 * 1024
 
@@ -23,6 +24,7 @@ def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
     Classification: each class has a random blocky pattern; a sample is that pattern, dimmed, under uniform noise.
     Regression: targets are a fixed random linear map of the inputs' last axis, squashed by tanh; where there is one
     target for several steps, of the mean over the steps.
+    Text: each token has another that mostly follows it; one in five is any token.
 
     Args:
         spec: What to imitate.
@@ -38,7 +40,7 @@ def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
     noise = dict(zip(counts, noises, strict=True))
 
     def make(name: str) -> Split:
-        maker = _regression if spec.num_classes is None else _classification
+        maker = _regression if spec.num_classes is None else _text if spec.tokens_per_sample else _classification
         inputs, targets = maker(spec, rows[name], structure, noise[name])
         return Split(inputs=inputs, targets=targets, num_samples=counts[name])
 
@@ -96,6 +98,16 @@ def _class_patterns(
         return patterns
 
     return expand
+
+
+def _text(spec: DatasetSpec, rows: int, structure: np.random.SeedSequence, noise: np.random.SeedSequence) -> Arrays:
+    follows = np.random.default_rng(structure).permutation(spec.num_classes or 1)
+    rng = np.random.default_rng(noise)
+    tokens = rng.integers(len(follows), size=(rows, spec.tokens_per_sample + 1), dtype=np.int32)
+    for step in range(1, tokens.shape[1]):
+        goes_on = rng.random(rows) < _ORDERED
+        tokens[goes_on, step] = follows[tokens[goes_on, step - 1]]
+    return tokens[:, :-1].astype(spec.input_dtype), tokens[:, 1:].copy()
 
 
 def _regression(

@@ -45,10 +45,14 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
         *(Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys),
         Column("num_parameters", "parameters", "{:,}".format, rank=3),
     ]
+    has_losses = "precision" in comparison.compared and any(
+        entry.val_loss is not None for row in comparison.rows for entry in row.entries.values()
+    )
     for setup in setups:
         title = "speed-up" if len(setups) == 2 else f"{names[setup]} vs {names[baseline]}"
         columns.append(Column(f"speed {setup}", names[setup], rank=2 if setup != baseline and len(setups) > 2 else 0))
         columns += [Column(f"ratio {setup}", title)] if setup != baseline else []
+        columns += [Column(f"loss {setup}", "val loss", "{:.5g}".format, rank=1)] if has_losses else []
         columns += [Column(f"energy {setup}", "samples/J", rank=1)] if has_energy(comparison) else []
     rows = []
     for row in comparison.rows:
@@ -56,7 +60,7 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
         values: dict[str, Any] = {**setting, "num_parameters": row.num_parameters}
         for setup, entry in row.entries.items():
             values |= {f"speed {setup}": speed_text(entry), f"ratio {setup}": speedup_text(entry)}
-            values[f"energy {setup}"] = _energy_text(entry)
+            values |= {f"loss {setup}": entry.val_loss, f"energy {setup}": _energy_text(entry)}
         rows.append(values)
     return Table("samples/s of every setting", tuple(columns), rows, tuple(notes))
 

@@ -36,18 +36,18 @@ def outcome_word(entry: Entry) -> str:
 
 
 def speed_text(entry: Entry) -> str:
-    """Returns "12,345 ± 2.1 %", or why there is no speed; "(± > 100 %)" where chance could double it."""
+    """Returns "12,345 ± 2.1 %", or why there is no speed; "(noisy)" where chance could double it."""
     if entry.speed is None:
         return outcome_word(entry)
     return with_interval(format_speed(entry.speed), entry.interval)
 
 
 def with_interval(text: str, interval: Interval | None) -> str:
-    """Returns a figure with half of its interval: "12,345 ± 2.1 %"; "(± > 100 %)" where chance could double it."""
+    """Returns a figure with half of its interval: "12,345 ± 2.1 %"; "(noisy)" where chance could double it."""
     if interval is None:
         return text
     half_width = interval.relative_half_width
-    return f"{text} ± {format_share(half_width)}" if half_width <= _USELESS else f"{text} (± > 100 %)"
+    return f"{text} ± {format_share(half_width)}" if half_width <= _USELESS else f"{text} (noisy)"
 
 
 def speedup_text(entry: Entry) -> str:

@@ -46,6 +46,8 @@ def epoch_lines(epoch: EpochRecord, steps_per_epoch: int | None) -> list[str]:
     lines = dataclasses.replace(_EPOCHS, rows=[values]).text(200)[1:]
     if is_part:
         lines.append(f"* {epoch.num_steps:,} of the {steps_per_epoch:,} steps of an epoch")
+    if (bits := epoch.metrics.get("val_bits_per_byte")) is not None:
+        lines.append(f"       {format_number(bits)} bits per byte in validation")
     if epoch.inference_seconds is not None:
         accuracy = "" if epoch.inference_accuracy is None else f", accuracy {format_number(epoch.inference_accuracy)}"
         loss = format_number(epoch.inference_loss)

@@ -47,7 +47,11 @@ def status_line(result: RunResult, summary: Summary | None = None) -> str:
         reason = f"{result.error.get('type', 'error')}: {result.error.get('message', '')}"
     text = result.status if result.status == "FINISHED" or result.epochs else f"{result.status} while {result.stage}"
     wall = summary.metrics.get("breakdown/wall_seconds") if summary and result.status == "FINISHED" else None
-    return f"{text}: {reason}" if reason else f"{text} in {format_time(wall, 3)}" if wall else text
+    if reason or not summary or not wall:
+        return f"{text}: {reason}" if reason else text
+    trained = summary.metrics.get("elapsed_seconds")
+    part = f" (training and validation: {format_time(trained, 3)})" if trained else ""
+    return f"{text} in {format_time(wall, 3)}{part}"
 
 
 def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iterator[tuple[str, str]]:
@@ -58,6 +62,7 @@ def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iter
     )
     if speed is not None:
         parts = [f"{format_speed(speed)} samples/s"]
+        parts += [f"{format_speed(tokens)} tokens/s"] if (tokens := metrics.get("tokens_per_second")) else []
         if median is not None:
             slow = metrics.get("step_time_p99_seconds")
             parts.append(f"median step {format_time(median)}" + (f" (p99 {format_time(slow)})" if slow else ""))
@@ -71,7 +76,7 @@ def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iter
     yield from energy_facts(result, metrics, is_full=is_full)
     mark = f" {SYNTHETIC}" if result.is_synthetic else ""
     own = dict.fromkeys(name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ()))
-    named = {"accuracy": "Accuracy", "loss": "Loss"} | {name: name for name in own if name not in ("accuracy", "loss")}
+    named = {name: name for name in own} | {"accuracy": "Accuracy", "loss": "Loss", "bits_per_byte": "Bits per byte"}
     for name, title in named.items():
         values = {"validation": f"val_{name}", "best": f"best_val_{name}", "training": name}
         found = [f"{label} {metrics[key]:.4g}" for label, key in values.items() if metrics.get(key) is not None]
