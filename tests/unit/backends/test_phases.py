@@ -164,7 +164,8 @@ def test_updates_are_those_of_kerass_own_step_and_are_taken_back(build: Any, way
     for _ in losses:
         update()
     for ours, their, old in zip(read_all(step), theirs, before, strict=True):
-        np.testing.assert_allclose(ours, their, rtol=1e-5, atol=1e-6)
+        # Threads add in any order, and Adam makes more of that where gradients are tiny: 0.5 % of a learning rate.
+        np.testing.assert_allclose(ours, their, rtol=1e-5, atol=5e-6)
         assert old.dtype.kind != "f" or old.size == 1 or not np.array_equal(ours, old)
     assert first == pytest.approx(losses[0], rel=1e-6)
     step.restore()
