@@ -93,7 +93,7 @@ def stack(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 global_batch_size_option = click.option(
-    "--global-batch-size", "--batch-size", metavar="N", type=int, help="Samples per step; of one replica if --weak."
+    "--global-batch-size", "--batch-size", metavar="N", type=int, help="Samples per step, over all replicas."
 )
 _STRATEGY = (
     "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: split "

@@ -14,7 +14,9 @@ from tfbench.errors import ExitCode
 @click.argument("recipe")
 @click.option("--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 2,4; always 1, too.")
 @click.option("--modes", metavar="MODE,...", default="data", help="How devices share the work.")
-@click.option("--strong/--weak", "is_strong", default=True, help="Divide the batch, or give each device a whole one.")
+@click.option(
+    "--strong/--weak", "is_strong", default=True, help="Divide the batch, or give each device --batch-size samples."
+)
 @click.option("--devices", type=click.Choice(["gpu", "cpu"]), help="cpu: they share cores. [default: gpu, if any]")
 @global_batch_size_option
 @plan_options(seconds=5)

@@ -146,14 +146,14 @@ def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any], 
 
     Args:
         tables: Of the recipe.
-        overrides: What is to be laid over them, by dotted key; `model.name` or `model.file` names another network.
+        overrides: What is to be laid over them, by dotted key; such as `model.name`, `model.file` or `dataset.name`.
         kept: Dotted keys that somebody asked for, so that they stay whatever the network.
     """
     places = {"model": tables, "dataset": tables, "training.optimizer": _table(tables, "training")}
     for kind, place in places.items():
         table = _table(place, kind.rpartition(".")[2])
         another = overrides.get(f"{kind}.file", overrides.get(f"{kind}.name", table.get("name")))
-        if not table or another == table.get("name"):
+        if not table or another == table.get("name", "adam" if kind == "training.optimizer" else None):
             continue
         for key in table.keys() - ({"data"} if kind == "dataset" else set()):
             if f"{kind}.{key}" not in kept:

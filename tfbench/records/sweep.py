@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import itertools
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -246,9 +247,17 @@ def format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def estimate_seconds(plan: SweepPlan) -> float:
-    """Returns about how long a run will take, of which none was seen yet."""
-    return _START_SECONDS + (plan.tables.get("measurement", {}).get("seconds") or 0.0)
+def estimate_seconds(plan: SweepPlan, made: Sequence[float] = ()) -> float:
+    """Returns about how long the next run will take.
+
+    Args:
+        plan: Of the sweep.
+        made: How long runs took. The first waits for the import of the framework, which most others do not: alone, it
+            counts only where the plan does not tell more.
+    """
+    steady: float = plan.tables.get("measurement", {}).get("seconds") or 0.0
+    is_known = len(made) > 1 or (made and not steady)
+    return statistics.median_low(made) if is_known else _START_SECONDS + steady
 
 
 def _level(place: int, low: int, high: int) -> int:

@@ -1,7 +1,6 @@
 """Makes the runs of a sweep, one process each, keeps what came of them, and sets all of them side by side."""
 
 import dataclasses
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -193,8 +192,7 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[P
                 planned_runs = list_planned_runs(log.plan)
                 left = find_left()
             made = [result.seconds for result in known.values() if result.outcome == "FINISHED" and result.seconds]
-            # The first run waits for a process to import the framework, which most others do not.
-            seconds = statistics.median_low(made) if len(made) > 1 else estimate_seconds(plan)
+            seconds = estimate_seconds(plan, made)
             budget = plan.time_budget_seconds if done or not log.results else None
             if not left or (budget and time.monotonic() - start + seconds > budget):
                 return None

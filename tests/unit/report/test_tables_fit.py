@@ -1,5 +1,7 @@
 """Tables in terminals of 80 and 120 columns: no line is longer, and nothing is lost without a word."""
 
+import dataclasses
+import itertools
 import re
 from collections.abc import Callable
 
@@ -7,7 +9,7 @@ import pytest
 
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.report.comparison.comparison import comparison_table, speedup_bars
+from tfbench.report.comparison.comparison import comparison_table, loss_table, speedup_bars
 from tfbench.report.formats import wrap_message
 from tfbench.report.history import HistoryEntry, history_section
 from tfbench.report.table import Table, text
@@ -35,6 +37,24 @@ def compared(num_setups: int) -> Comparison:
         for number in (1, 2, 3)
     ]
     return compare(briefs, keys=[WIDTH, BATCH])
+
+
+def test_validation_losses_stand_below_the_speeds_of_precisions_and_only_there() -> None:
+    places = list(itertools.product((32, 64), enumerate(SETUPS), (1, 2)))
+    bare = [build_brief(setup=setup, batch=batch, round_number=number) for batch, (_, setup), number in places]
+    briefs = [
+        dataclasses.replace(brief, metrics=brief.metrics | {"val_loss": place + 0.1 * number})
+        for brief, (_, (place, _), number) in zip(bare, places, strict=True)
+    ]
+    found = loss_table(compare(briefs, keys=[BATCH], compared=("precision",)))
+    assert found and [line.split() for line in found.text(80)] == [
+        ["batch", "A", "B", "C"],
+        ["32", "0.15", "1.15", "2.15"],
+        ["64", "0.15", "1.15", "2.15"],
+    ]
+    assert loss_table(compare(briefs, keys=["training.precision"]))
+    assert loss_table(compare(briefs, keys=[BATCH])) is None
+    assert loss_table(compare(bare, keys=[BATCH], compared=("precision",))) is None
 
 
 @pytest.mark.parametrize("width", [80, 120])

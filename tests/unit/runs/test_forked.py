@@ -135,6 +135,7 @@ def test_each_round_and_each_backend_has_a_prepared_process_of_its_own(forker: F
     second = prepare(forker, ROUND_1 | {ROUND_TAG: "2"})
     assert second is not first
     assert prepare(forker, ROUND_1 | {ROUND_TAG: "2"}, training={"backend": "jax"}) is not second
+    assert prepare(forker, ROUND_1 | {ROUND_TAG: "2"}, model={"name": "mine:make"}) is not second
     trials = prepare(forker, {GROUP_TAG: "abc", TRIAL_TAG: "1"})
     assert trials is prepare(forker, {GROUP_TAG: "abc", TRIAL_TAG: "2"})
     children_left = [one for one in psutil.Process().children() if "fake_forks" in one.cmdline()]

@@ -4,12 +4,13 @@ from typing import Any
 import pytest
 
 from builders import build_recipe, build_request
-from sweeps import TWO_SETUPS, build_plan
+from sweeps import TWO_SETUPS, build_limited_plan, build_plan
 from tfbench.errors import RecipeError
 from tfbench.records.sweep import (
     Refinement,
     Variation,
     add_values,
+    estimate_seconds,
     list_planned_runs,
 )
 from tfbench.sweeps.arguments import parse_setup, parse_variation
@@ -118,3 +119,10 @@ def test_what_is_varied_is_no_setup_s_own(own: str, key: str) -> None:
     varied = [Variation(key=key, values=(1, 2))]
     with pytest.raises(RecipeError, match=f"^default {own}: training.[a-z_]* is varied already"):
         new_plan(build_request(recipe=build_recipe()), [parse_setup(f"default {own}")], num_rounds=1, variations=varied)
+
+
+def test_the_next_run_takes_as_long_as_those_before_or_as_the_plan_says() -> None:
+    timed, whole = build_limited_plan(5.0), build_plan()
+    assert estimate_seconds(timed) == estimate_seconds(timed, [60.0]) > 5.0  # the first waited for an import
+    assert estimate_seconds(whole, [60.0]) == 60.0
+    assert estimate_seconds(timed, [60.0, 8.0]) == estimate_seconds(whole, [60.0, 8.0]) == 8.0

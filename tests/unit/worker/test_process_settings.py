@@ -22,6 +22,8 @@ from tfbench.worker.process_settings import import_keras, list_unneeded, set_pro
 recipe = load_recipe(find_recipe("mnist_mlp"), {{"training.backend": "{backend}", "training.seed": 7}})
 import_keras("{backend}", list_unneeded("{backend}", is_users=False))
 set_process_wide(recipe)
+import tfbench.worker.benchmark, tfbench.worker.profile, tfbench.backends
+tfbench.backends.current()
 found = random.random(), float(np.random.random())
 random.seed(7), np.random.seed(7)
 print(found == (random.random(), float(np.random.random())))

@@ -96,7 +96,7 @@ def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> s
             uses.setdefault(names[fastest[0]], []).append(span)
         else:
             (open_at if fastest else unmeasured).append(span)
-    where = (f" at batch {join_words(spans)}" if len(standings) > 1 else "" for spans in uses.values())
+    where = (f" at batch {', '.join(spans)}" if len(standings) > 1 else "" for spans in uses.values())
     text = f"Use {join_words([name + at for name, at in zip(uses, where, strict=True)])}."
     text += f" Undecided at batch {', '.join(open_at)}." if open_at else ""
     return text + (f" Not all are measured, or comparable, at batch {', '.join(unmeasured)}." if unmeasured else "")

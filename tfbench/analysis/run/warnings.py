@@ -166,7 +166,7 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
     request, records = run.result.request, {str(record.epoch): record for record in run.result.epochs}
     if run.result.is_synthetic or request.recipe.measurement.is_limited:
         return
-    changed = [key for key in request.overrides if key.partition(".")[0] in _OF_LEARNING and key != "training.epochs"]
+    changed = [key for key in request.overrides if key.partition(".")[0] in _OF_LEARNING]
     of = f" without your changes to {', '.join(changed)}" if changed else ""
     expected = {"val_loss": request.recipe.expect.val_loss_at_epoch}
     if request.recipe.training.loss not in REGRESSION_LOSSES:

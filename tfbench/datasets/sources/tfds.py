@@ -61,7 +61,7 @@ def _open(name: str, data_dir: str | None, host: str, accepted: str) -> Any:
         import tensorflow_datasets as tfds
     except ModuleNotFoundError as error:
         raise DatasetError(
-            f"data set {name}: {error.name} is not installed, and reads such data. {ways_out}"
+            f"data set {name}: cannot be read, because {error.name} is not installed. {ways_out}"
         ) from error
     if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
         tf.config.set_visible_devices([], "GPU")  # it would take all of their memory

@@ -31,28 +31,16 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
 
     Setups whose names are long, and more than two, have letters, which the first note explains.
     """
-    baseline, *others = setups = [
-        comparison.baseline,
-        *(setup for setup in comparison.setups if setup != comparison.baseline),
-    ]
-    names = dict(zip(setups, _letters(), strict=False))
-    if len(setups) <= 2 and sum(map(len, setups)) <= _NAMED_CHARACTERS:
-        names = {setup: setup for setup in setups}
-    else:
-        told = [f"{names[setup]} = {setup}{' (baseline)' if setup == baseline and others else ''}" for setup in setups]
-        notes = (";  ".join(told), *notes)
+    setups, names, letters = _name_setups(comparison)
+    baseline, notes = setups[0], (*letters, *notes)
     columns = [
         *(Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys),
         Column("num_parameters", "parameters", "{:,}".format, rank=3),
     ]
-    has_losses = "precision" in comparison.compared and any(
-        entry.val_loss is not None for row in comparison.rows for entry in row.entries.values()
-    )
     for setup in setups:
         title = "speed-up" if len(setups) == 2 else f"{names[setup]} vs {names[baseline]}"
         columns.append(Column(f"speed {setup}", names[setup], rank=2 if setup != baseline and len(setups) > 2 else 0))
         columns += [Column(f"ratio {setup}", title)] if setup != baseline else []
-        columns += [Column(f"loss {setup}", "val loss", "{:.5g}".format, rank=1)] if has_losses else []
         columns += [Column(f"energy {setup}", "samples/J", rank=1)] if has_energy(comparison) else []
     rows = []
     for row in comparison.rows:
@@ -60,9 +48,36 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
         values: dict[str, Any] = {**setting, "num_parameters": row.num_parameters}
         for setup, entry in row.entries.items():
             values |= {f"speed {setup}": speed_text(entry), f"ratio {setup}": speedup_text(entry)}
-            values |= {f"loss {setup}": entry.val_loss, f"energy {setup}": _energy_text(entry)}
+            values[f"energy {setup}"] = _energy_text(entry)
         rows.append(values)
     return Table("samples/s of every setting", tuple(columns), rows, tuple(notes))
+
+
+def loss_table(comparison: Comparison) -> Table | None:
+    """Returns the mean validation loss of each row and setup; None: precisions are alike, or nothing was validated."""
+    losses = [{setup: entry.val_loss for setup, entry in row.entries.items()} for row in comparison.rows]
+    is_of_precisions = "precision" in comparison.compared or "training.precision" in comparison.keys
+    if not is_of_precisions or all(loss is None for row in losses for loss in row.values()):
+        return None
+    setups, names, _ = _name_setups(comparison)
+    keys = [Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys]
+    columns = (*keys, *(Column(setup, names[setup], "{:.5g}".format) for setup in setups))
+    rows = [
+        {key: format_value(value) for key, value in row.setting.items()} | of
+        for row, of in zip(comparison.rows, losses, strict=True)
+    ]
+    return Table("validation loss", columns, rows)
+
+
+def _name_setups(comparison: Comparison) -> tuple[list[str], dict[str, str], list[str]]:
+    """Returns the setups, the baseline first, what stands above their columns, and the note that explains letters."""
+    setups = [comparison.baseline, *(setup for setup in comparison.setups if setup != comparison.baseline)]
+    if len(setups) <= 2 and sum(map(len, setups)) <= _NAMED_CHARACTERS:
+        return setups, {setup: setup for setup in setups}, []
+    names = dict(zip(setups, _letters(), strict=False))
+    marks = [" (baseline)" if len(setups) > 1 else "", *[""] * len(setups)]
+    told = [f"{names[setup]} = {setup}{mark}" for setup, mark in zip(setups, marks, strict=False)]
+    return setups, names, [";  ".join(told)]
 
 
 def speedup_bars(comparison: Comparison) -> Table | None:
@@ -212,6 +227,8 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
         sections.append(scaling_section(scaling, *signs))
     else:
         sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, signs),)))
+        losses = loss_table(comparison)
+        sections += [Section("Validation loss", tables=(losses,))] if losses else []
         bars = None if is_full else speedup_bars(comparison)
         sections += [Section("Speed-up", tables=(bars,))] if bars else []
     sections += [Section("", tuple(caveats))] if caveats else []

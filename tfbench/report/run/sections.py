@@ -49,8 +49,9 @@ def status_line(result: RunResult, summary: Summary | None = None) -> str:
     wall = summary.metrics.get("breakdown/wall_seconds") if summary and result.status == "FINISHED" else None
     if reason or not summary or not wall:
         return f"{text}: {reason}" if reason else text
-    trained = summary.metrics.get("elapsed_seconds")
-    part = f" (training and validation: {format_time(trained, 3)})" if trained else ""
+    trained = summary.metrics.get("elapsed_seconds") or 0.0
+    is_part = trained < wall  # of a resumed run, it counts what was trained before, too
+    part = f" (training and validation: {format_time(trained, 3)})" if trained and is_part else ""
     return f"{text} in {format_time(wall, 3)}{part}"
 
 
@@ -76,7 +77,8 @@ def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iter
     yield from energy_facts(result, metrics, is_full=is_full)
     mark = f" {SYNTHETIC}" if result.is_synthetic else ""
     own = dict.fromkeys(name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ()))
-    named = {name: name for name in own} | {"accuracy": "Accuracy", "loss": "Loss", "bits_per_byte": "Bits per byte"}
+    titles = {"accuracy": "Accuracy", "loss": "Loss", "bits_per_byte": "Bits per byte"}
+    named = titles | {name: name for name in own if name not in titles}
     for name, title in named.items():
         values = {"validation": f"val_{name}", "best": f"best_val_{name}", "training": name}
         found = [f"{label} {metrics[key]:.4g}" for label, key in values.items() if metrics.get(key) is not None]
