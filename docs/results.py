@@ -97,7 +97,7 @@ def _page(folder: Path) -> Iterator[str]:
                 f"![{name}: samples per second over batch size, one line per setup]({folder.name}/{name}.png)",
                 "",
             )
-        warnings = merge_warnings([run.speed_warnings for run in sweep.comparison.runs])
+        warnings = merge_warnings([run.warnings for run in sweep.comparison.runs])
         yield from (f"- {markdown_text(text)}" for text in warnings)
         yield from ("", f"[Journals of these runs]({folder.name}/{name}.tar.gz)")
 

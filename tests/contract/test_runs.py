@@ -50,7 +50,7 @@ def test_a_run_reports_what_it_measured(trained: Any) -> None:
         assert 0 <= epoch["accuracy"] <= 1 and 0 <= epoch["val_accuracy"] <= 1
         assert epoch["loss"] > 0 and epoch["val_loss"] > 0
     assert trained["summary"]["samples_per_second"] > 0
-    assert trained["environment"] and trained["settings"] and trained["warnings"]
+    assert trained["environment"] and trained["settings"] and trained["notes"]
 
 
 def test_a_run_is_once_in_mlflow(trained: Any) -> None:

@@ -46,7 +46,7 @@ def test_what_a_user_can_mend_is_raised() -> None:
         tfbench.run()
     with pytest.raises(RecipeError, match="rounds: must be from 1 to 1000"):
         tfbench.sweep("mnist_mlp", rounds=0)
-    with pytest.raises(RecipeError, match="vary: must be a key of"):
+    with pytest.raises(RecipeError, match=r"vary: .* is no key of"):
         tfbench.sweep("mnist_mlp", vary={"epochs": [1]})
     with pytest.raises(UnknownNameError, match="no runs to compare"):
         tfbench.compare()

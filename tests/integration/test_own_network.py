@@ -93,4 +93,4 @@ def test_own_network_and_own_data_are_measured(tmp_path: Path) -> None:
     assert len(result.epochs) == 2
     (note,) = [note for note in result.notes if "code of" in note]
     assert note.startswith(f"the network is code of {tmp_path}/mine/nets.py (SHA-256 {result.model.digest})")
-    assert note in document["warnings"]
+    assert note in document["notes"] and note not in document["warnings"]

@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+import click
+
 from tfbench.cli._options import measuring_options
+from tfbench.errors import RecipeError
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
@@ -71,7 +74,10 @@ class Measuring(NamedTuple):
         given = {**(direct or {}), "backend": self.backend, "data": self.data}
         values = lay_values(self.overrides, **given)
         options |= {"values": values, "data_dir": self.data_dir, "allows_code": self.allows_code}
-        request = api.make_request(self.store, recipe, resume, **options)
+        try:
+            request = api.make_request(self.store, recipe, resume, **options)
+        except RecipeError as error:
+            raise RecipeError(_name_options(str(error), given)) from error
         return dataclasses.replace(request, argv=tuple(map(without_secrets, sys.argv[1:])))
 
     def open_maker(self, before: "TrackingState | None" = None) -> "RunMaker":
@@ -84,6 +90,16 @@ class Measuring(NamedTuple):
 
         track = not self.no_mlflow
         return open_maker(self.store, track, self.tracking_uri, self.experiment, before)
+
+
+def _name_options(text: str, given: Mapping[str, Any]) -> str:
+    """Returns a text about keys that were set on the command line with the options by which they were."""
+    from tfbench.runs.requests import KEYS
+
+    for param in click.get_current_context().command.params:
+        if given.get(param.name or "") is not None and param.name in KEYS:
+            text = text.replace(f"command line: {KEYS[param.name]}: ", f"{param.opts[0]}: ")
+    return text.replace("command line: ", "--set ")
 
 
 class ShownRuns:

@@ -59,8 +59,7 @@ def check_command(
     tfbench check mnist_mlp --data synthetic --baseline baseline.json
     tfbench check mine.toml --baseline mine.json --format json > check.json
     """
-    from tfbench.analysis.run.warnings import find_speed_warnings, merge_warnings
-    from tfbench.report.comparison.regression import baseline_lines, check_document, check_sections
+    from tfbench.report.comparison.regression import baseline_sections, check_document, check_sections
     from tfbench.report.table import text
     from tfbench.runs import baseline as baselines
 
@@ -70,7 +69,8 @@ def check_command(
         baselines.require_place(save)
         sample, made = baselines.make_baseline(request, repeats, ShownRuns(measuring).make_brief)
         baselines.write_baseline(save, sample)
-        _echo(baseline_lines(sample, save), {"file": str(save), "baseline": sample}, made, measuring)
+        lines = text(baseline_sections(sample, save, made.warnings), text_width())
+        _echo(lines, {"file": str(save), "baseline": sample}, made, measuring)
         return ExitCode.DONE
     if save or not baseline:
         raise click.UsageError("Compare with a baseline (--baseline FILE), or save one (--save FILE).")
@@ -78,9 +78,7 @@ def check_command(
     limits: dict[str, Any] = {"fail_above": fail_above, "allows_unequal": allows_unequal}
     done, made = baselines.check(request, found, source, repeats, make, **limits)
     num_failed = made.num_failed
-    runs = [run.result for run in made.outcomes if run.result.status == "FINISHED"]
-    warnings = merge_warnings([find_speed_warnings(run) for run in runs])
-    lines = text(check_sections(done, source, num_failed, warnings), text_width())
+    lines = text(check_sections(done, source, num_failed, made.warnings), text_width())
     _echo(lines, check_document(done, source, num_failed), made, measuring)
     if done.judgement == "regression":
         return ExitCode.REGRESSION

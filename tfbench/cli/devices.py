@@ -96,7 +96,6 @@ def _train(devices: str, backend: str, values: Mapping[str, Any]) -> tuple[Check
     import tempfile
 
     from tfbench import api
-    from tfbench.analysis.run.warnings import find_requested_warnings
 
     overrides = {"measurement.checks": False, "training.backend": backend} | dict(values)
     options: dict[str, Any] = {"overrides": overrides, "devices": devices, "synthetic": True, "track": False}
@@ -106,11 +105,9 @@ def _train(devices: str, backend: str, values: Mapping[str, Any]) -> tuple[Check
             run = api.run("mnist_hidden100_mlp", store=folder, **options)
     except TfbenchError as error:
         return Check(devices, None, (), str(error)), math.nan
-    asked_for = find_requested_warnings(run.result)
-    warnings = tuple(warning for warning in run.summary.warnings if warning not in asked_for)
     problem = "" if run.is_finished else run.reason or run.status
     loss = run.result.epochs[-1].loss if run.result.epochs else None
-    return Check(devices, run.samples_per_second, warnings, problem), math.nan if loss is None else loss
+    return Check(devices, run.samples_per_second, run.warnings, problem), math.nan if loss is None else loss
 
 
 def _check_as_one(devices: Sequence[str], backend: str) -> Check:
@@ -144,7 +141,7 @@ def _describe(gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "
         memory = f", {gpu.memory_bytes / 2**30:.1f} GiB" if gpu.memory_bytes else ""
         rows.append((f"gpu:{index}", f"{gpu.name}{memory}, driver {gpu.driver or 'unknown'}"))
     if not gpus:
-        rows.append(("gpu", "none that NVIDIA's driver reports"))
+        rows.append(("gpu", "none that NVIDIA's driver reports; containers need `--gpus all`"))
     for one in installed:
         seen = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(one.gpus))
         cuda = f"built for CUDA {one.cuda}" if one.cuda else "built without CUDA"

@@ -49,7 +49,7 @@ _worker_options = stack(
 @click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
 @click.option("--repeats", type=count(1, 10_000), help="Run N times, and show a 95 % interval.")
 @click.option("--until-precise", type=read_share, help="Repeat until the speed is known to within SHARE.")
-@click.option("--vary-seed", is_flag=True, help="Give each repeat a seed of its own: the recipe's, plus 1, ...")
+@click.option("--vary-seed", is_flag=True, help="Give each repeat its own seed, counted up from the recipe's.")
 @click.option("--name", help="Name of the run in MLflow. [default: made from the recipe]")
 @measures
 def run_command(
@@ -135,10 +135,16 @@ def _read_repeats(repeats: int | None, until_precise: float | None, *, varies_se
 def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) -> ExitCode:
     """Makes the runs, prints a line of each and what they have in common; returns the exit code."""
     from tfbench.report.run.repeats import repeats_document, repeats_section
+    from tfbench.report.run.sections import next_section
+    from tfbench.report.table import short_warnings
     from tfbench.runs.series import repeat_run
 
     summary, series = repeat_run(request, plan, runs.make_brief)
-    runs.open_console().show_sections([repeats_section(summary)])
+    sections = [repeats_section(summary)]
+    for last in series.outcomes[-1:]:
+        sections += short_warnings(series.warnings, last.summary.notes)
+        sections.append(next_section(last.result, last.tracked, str(last.journal), server=runs.maker.server))
+    runs.open_console().show_sections(sections)
     if runs.as_json:
         echo_json(repeats_document(summary) | {"runs": [run.document() for run in series.outcomes]})
     return exit_code(has_failed=series.num_failed > 0, was_interrupted=series.was_interrupted)

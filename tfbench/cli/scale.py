@@ -12,7 +12,7 @@ from tfbench.errors import ExitCode
 
 @click.command("scale", cls=GroupedCommand, short_help="Find out whether more devices help.")
 @click.argument("recipe")
-@click.option("--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 2,4; always 1, too.")
+@click.option("--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 2,4; 1 is added.")
 @click.option("--modes", metavar="MODE,...", default="data", help="How devices share the work.")
 @click.option(
     "--strong/--weak", "is_strong", default=True, help="Divide the batch, or give each device --batch-size samples."

@@ -73,8 +73,9 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 
     def windows(part: bytes, count: int) -> Split:
         starts = np.linspace(0, len(part) - config.context - 1, count).astype(np.int64)
-        tokens = np.frombuffer(part, np.uint8)[starts[:, None] + np.arange(config.context + 1)].astype(np.int32)
-        return Split(inputs=tokens[:, :-1].copy(), targets=tokens[:, 1:].copy(), num_samples=count)
+        rows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(part, np.uint8), config.context + 1)[starts]
+        inputs, targets = (rows[:, cut].astype(np.int32) for cut in (np.s_[:-1], np.s_[1:]))
+        return Split(inputs=inputs, targets=targets, num_samples=count)
 
     return Splits(
         spec=spec,

@@ -261,6 +261,7 @@ class Summary:
 
     metrics: dict[str, float | None]
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the user asked for, and how devices were chosen
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

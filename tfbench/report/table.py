@@ -4,7 +4,8 @@ import csv
 import functools
 import html as escaping
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,9 +14,10 @@ from tfbench.records.sweep import format_value
 from tfbench.report import formats
 from tfbench.report.figures import svg
 from tfbench.report.plot import Plot
-from tfbench.wording import clean, markdown_text, one_line, without_secrets
+from tfbench.wording import clean, count, markdown_text, one_line, without_secrets
 
 _GAP = "  "
+_MAX_WARNINGS, _WARNING_CHARACTERS = 3, 150
 _LEAST_ROOM = 24  # characters of a last column whose texts take several lines
 _CLASSES = {" +": "faster", " -": "slower", " faster": "faster", " slower": "slower"}
 _BY_UNIT: dict[str, Callable[[float], str]] = {
@@ -170,6 +172,25 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Table:
 def warnings_section(texts: Sequence[str], title: str = "Warnings") -> Section:
     """Returns warnings in full."""
     return Section(title, tuple(f"- {one}" for one in texts))
+
+
+def short_warnings(warnings: Sequence[str], notes: Sequence[str] = (), *, details: str = "") -> Iterator[Section]:
+    """Yields notes, and the first sentence of the first few warnings, with how many more there are, and details."""
+    shown = warnings if len(warnings) <= _MAX_WARNINGS + 1 else warnings[:_MAX_WARNINGS]
+    lines = [f"! {_first_sentence(warning)}" for warning in shown]
+    if len(warnings) > len(shown):
+        lines.append(f"! {count(len(warnings) - len(shown), 'more warning')}")
+    if notes:
+        yield Section("", tuple(f"i {_first_sentence(note)}" for note in notes))
+    if lines:
+        yield Section("", (*lines, *([details] if details else [])))
+
+
+def _first_sentence(text: str) -> str:
+    first, stop, _ = text.partition(". ")
+    first += stop.rstrip()
+    first = first if "_" in first.partition(" ")[0] else f"{first[0].upper()}{first[1:]}"  # a metric keeps its name
+    return textwrap.shorten(first, _WARNING_CHARACTERS, placeholder=" ...")
 
 
 def metric_title(name: str) -> str:

@@ -31,7 +31,9 @@ def read_baseline(path: Path) -> SpeedSample:
     try:
         return build(SpeedSample, read_json(path.read_bytes()), path.name)
     except OSError as error:
-        raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.") from error
+        raise TrackingError(
+            f"baseline {path}: cannot be read: {error.strerror}. `tfbench check RECIPE --save {path}` makes one."
+        ) from error
     except (ValueError, RecipeError) as error:
         raise TrackingError(
             f"baseline {path}: is not a baseline of this version of tfbench: {error} `tfbench check RECIPE --save "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tfbench.analysis.comparison.equality import BUILT, find_unequal
 from tfbench.analysis.comparison.intervals import RepeatsSummary, find_spreads, log_interval
+from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.errors import ComparisonError, InterruptedRunError, RecipeError, TfbenchError
 from tfbench.recipe.sections import MAX_SEED
 from tfbench.records.run import RunRequest
@@ -51,6 +52,11 @@ class Series:
     def outcomes(self) -> list[Run]:
         """Those that are in the store, whether they finished or not."""
         return [run.outcome for run in self.runs if run.outcome]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Theirs, each kind once."""
+        return merge_warnings([run.warnings for run in self.outcomes])
 
     @property
     def num_failed(self) -> int:

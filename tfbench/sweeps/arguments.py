@@ -12,7 +12,7 @@ from tfbench.recipe.toml_text import parse_value
 from tfbench.recipe.value_types import VARIABLE_SECTIONS
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, MODE_STRATEGIES, WORKERS_KEY, Mode, Setup, Variation
 from tfbench.schema import build
-from tfbench.wording import shorten
+from tfbench.wording import join_words, shorten
 
 _RANGE = re.compile(r"\d{1,9}\s*\.\.\s*\d{1,9}")
 
@@ -110,10 +110,9 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
     """
     section = key.partition(".")[0]
     if "." not in key or section not in VARIABLE_SECTIONS:
-        instead = " Setups vary the distribution: --setup." if section == "distribution" else ""
-        raise RecipeError(
-            f"{origin}: must be a key of {', '.join(VARIABLE_SECTIONS)}. Received: '{shorten(key)}'.{instead}"
-        )
+        example = f"Give it with its section, such as {BATCH_KEY} or model.hidden_units."
+        instead = f" {'Setups vary the distribution: --setup.' if section == 'distribution' else example}"
+        raise RecipeError(f"{origin}: '{shorten(key)}' is no key of {join_words(VARIABLE_SECTIONS)}.{instead}")
     if key == BACKEND_KEY:
         raise RecipeError(
             f'{origin}: backends are compared as setups: --setup "default cpu:0" --setup "default cpu:0 backend=jax". '

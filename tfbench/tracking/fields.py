@@ -163,9 +163,7 @@ def describe(result: RunResult, summary: Summary) -> str:
     if profile := result.request.profile:  # first: MLflow folds the rest away
         step = summarize_profile(result)
         lines += [f"Profile ({profile.kind}), no training. {describe_bottleneck(step) if step else ''}".rstrip(), ""]
-    elif result.is_synthetic:
-        lines += ["Synthetic data: compare speed, ignore accuracy.", ""]
-    lines.append(f"- {markdown_text(status_line(result))}")
+    lines += [f"- {markdown_text(text)}" for text in (*summary.notes, status_line(result))]
     if summary.warnings:
         lines += ["", "Warnings:", "", *(f"- {markdown_text(warning)}" for warning in summary.warnings)]
     return "\n".join(lines)

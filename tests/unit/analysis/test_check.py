@@ -67,13 +67,13 @@ def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: 
 @pytest.mark.parametrize(
     ("fates", "exit_code", "judgement"),
     [
-        (SLOW, 3, "regression: 0.90x ["),
-        (LITTLE, 0, "slower, not measurably by more than 5 %: 0.97x ["),
-        (SPEEDS, 0, "no measurable difference: "),
-        (tuple(1.2 * speed for speed in SPEEDS), 0, "faster: 1.20x ["),
-        ((*SLOW[:4], "FAILED"), 3, "regression: "),
-        ((*SPEEDS[:4], "FAILED"), 1, "no measurable difference: "),
-        ((*SPEEDS[:4], DeviceError("gone")), 1, "no measurable difference: "),
+        (SLOW, 3, "FAILED: regression, 0.90x ["),
+        (LITTLE, 0, "PASSED: slower, but not measurably by more than 5 %, 0.97x ["),
+        (SPEEDS, 0, "PASSED: no measurable difference, "),
+        (tuple(1.2 * speed for speed in SPEEDS), 0, "PASSED: faster, 1.20x ["),
+        ((*SLOW[:4], "FAILED"), 3, "FAILED: regression, "),
+        ((*SPEEDS[:4], "FAILED"), 1, "PASSED: no measurable difference, "),
+        ((*SPEEDS[:4], DeviceError("gone")), 1, "PASSED: no measurable difference, "),
     ],
 )
 def test_the_exit_code_says_what_was_found(

@@ -44,7 +44,7 @@ def test_a_slow_down_beyond_chance_is_a_regression() -> None:
     expected = stats.ttest_ind(np.log(scaled(0.95).samples_per_second), np.log(BASE), equal_var=False)
     assert (done.judgement, done.speedup.ratio) == ("regression", pytest.approx(0.95))
     assert (done.speedup.low, done.speedup.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
-    assert judgement_sentence(done) == "regression: 0.95x [0.94, 0.96] of the baseline's speed"
+    assert judgement_sentence(done) == "FAILED: regression, 0.95x [0.94, 0.96] of the baseline's speed"
 
 
 def test_a_regression_is_measurably_beyond_the_limit() -> None:
@@ -62,7 +62,7 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
         speeds = [100 * math.exp(spread * one) for one in (-1.2649, -0.6325, 0.0, 0.6325, 1.2649)]
         done = judge(build_sample(*speeds), build_sample(*speeds, group="now"))
         assert (done.judgement, done.is_blind) == ("no measurable difference", is_blind)
-        assert judgement_sentence(done).startswith("inconclusive: ") == is_blind
+        assert judgement_sentence(done).startswith("PASSED, but inconclusive: ") == is_blind
         document = check_document(done, "baseline.json", 0)
         assert (document["is_blind"], document["smallest_detectable"]) == (is_blind, done.smallest_detectable)
         assert document["fail_above"] == 0.05

@@ -23,8 +23,7 @@ from tfbench.analysis.run.warnings import (
     EARLY,
     LIMITS,
     NOTES,
-    find_requested_warnings,
-    find_speed_warnings,
+    find_notes,
     find_warnings,
 )
 from tfbench.records.energy import GpuState, MachineState
@@ -245,10 +244,6 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         [workers((0.06, 0.055), (0.06, 0.005))],
         [workers((0.06, 0.0205), (0.06, 0.018)), workers((0.06, 0.05))],
     ),
-    "shared_cores": (
-        [run(placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2))],
-        [run(placement=build_placement(devices=("gpu:0", "gpu:1")))],
-    ),
     "not_checked": (
         [run(replica_check=ReplicaCheck(num_replicas=2, reason="it had no room"))],
         [run(replica_check=ReplicaCheck(num_replicas=2))],
@@ -274,6 +269,10 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     ),
     "unused_gpu": ([run(placement=build_placement(unused_gpu="no driver"))], []),
     "other_purpose": ([asked(recipe={"not_meant_for": ["cpu"]})], [asked(recipe={"not_meant_for": ["gpu"]})]),
+    "shared_cores": (
+        [run(placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2))],
+        [run(placement=build_placement(devices=("gpu:0", "gpu:1")))],
+    ),
     "synthetic_data": ([run(dataset=SYNTHETIC)], []),
     "limited": ([asked(measurement={"steps": 200, "seconds": 2.5}), learned(0.1, measurement={"steps": 5})], []),
     "left_out": ([], [asked(output={"checkpoint_every_epochs": 1, "num_predictions": 16})]),
@@ -292,7 +291,11 @@ def test_a_warning_holds_where_it_should_and_not_near_it(name: str) -> None:
 
 
 def test_the_texts_of_all_warnings(golden: Callable[[str, str], None]) -> None:
-    texts = [f"{name}\n{find_warnings(having[0])[0]}\n" for name, (having, _) in CASES.items() if having]
+    texts = [
+        f"{name}\n{(*find_warnings(having[0]), *find_notes(having[0]))[0]}\n"
+        for name, (having, _) in CASES.items()
+        if having
+    ]
     golden("warnings.txt", "\n".join(texts))
 
 
@@ -306,7 +309,7 @@ def test_a_sound_run_needs_no_warning_nor_does_one_of_an_old_journal() -> None:
     assert find_warnings(run(usage=None, environment=None, settings=None, model=None, placement=None)) == ()
 
 
-def test_what_speaks_against_the_speed_comes_first_and_what_was_asked_for_last() -> None:
+def test_what_speaks_against_the_speed_comes_first_and_what_was_asked_for_is_no_warning() -> None:
     recipe = build_recipe(measurement={"steps": 120}, training={"epochs": 20}, output={"num_predictions": 16})
     result = run(
         dataset=SYNTHETIC,
@@ -316,18 +319,13 @@ def test_what_speaks_against_the_speed_comes_first_and_what_was_asked_for_last()
         request=build_request(recipe=recipe),
         epochs=(build_epoch(loss=None),),
     )
-    warnings = find_warnings(result)
     assert names(result) == [
-        "waiting_for_disk",
-        "shared_cores",
-        "loss_not_finite",
-        "synthetic_data",
-        "limited",
-        "left_out",
+        *("waiting_for_disk", "loss_not_finite"),
+        *("shared_cores", "synthetic_data", "limited", "left_out"),
     ]
-    assert (warnings[1], warnings[4]) == ("another run was measuring", "no GPU found")
-    assert find_speed_warnings(result) == warnings[:2]
-    assert find_requested_warnings(result) == warnings[-4:]
+    first, second, third = find_warnings(result)
+    assert (first.split()[0], second, third.split()[0]) == ("Training", "another run was measuring", "Loss")
+    assert find_notes(result)[0] == "no GPU found" and len(find_notes(result)) == 5
 
 
 def test_synthetic_and_limited_runs_are_not_expected_to_learn() -> None:

@@ -32,7 +32,7 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: F
     assert "  runs        2 configurations x 2 setups x 2 rounds = 8 runs" in lines
     made = [line for line in lines if line.startswith("[")]
     assert len(made) == len(runs.requests) == 8
-    assert made[0].startswith("[1/8, 1:00 left] global_batch_size=32, default cpu:0, round 1: ")
+    assert made[0].startswith("[1/8, 1:00 left] batch=32, default cpu:0: ")
     assert made[0].endswith(f" samples/s ({runs.requests[0].run_id})")
     assert "Verdict" in lines
 
@@ -123,8 +123,8 @@ def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Fake) -> None:
     assert (document["num_runs"], document["num_left"], document["num_failed"]) == (8, 0, 1)
     outcomes = [[entry["status"] for entry in row["entries"]] for row in document["rows"]]
     assert outcomes == [["FINISHED", "FINISHED"], ["FINISHED", "FAILED"]]
-    assert "mirrored cpu:0,cpu:1, round 1: FAILED: out of memory" in done.stderr
-    assert "round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
+    assert "mirrored cpu:0,cpu:1: FAILED: out of memory" in done.stderr
+    assert "cpu:0,cpu:1: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
 
 
 def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(tfbench: Cli, fake: Fake) -> None:

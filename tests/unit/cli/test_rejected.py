@@ -64,7 +64,7 @@ REJECTED = {
     "run": "name a recipe (`tfbench list` shows them), or a run to go on with.",
     "run no_toml.toml": "no_toml.toml: is not valid TOML: Illegal character",
     "run mine.toml --epochs many": "'many' is not a valid integer",
-    "run mine.toml --epochs 0": "command line: training.epochs: must be greater than or equal to 1. Received: 0.",
+    "run mine.toml --epochs 0": "--epochs: must be greater than or equal to 1. Received: 0.",
     "run mine.toml --set nonsense": "--set nonsense: must be SECTION.KEY=VALUE",
     "run mine.toml --set training.epochs=[": "--set training.epochs=[: the value is not valid TOML",
     "run mine.toml --data-dir ~nobody-of-that-name/x": "no such home directory",

@@ -132,5 +132,5 @@ def test_warnings_stand_once_with_the_number_of_runs_that_have_them() -> None:
     warnings = [["unsteady: steps spread by 5.5 %", "synthetic data"], ["unsteady: steps spread by 12 %"], []]
     runs = [build_brief(run_id=str(number), warnings=listed) for number, listed in enumerate(warnings)]
     page = Page(render_report(contents_of(compare(runs))))
-    assert "2 of 3 runs: unsteady: steps spread by 5.5 %" in page.texts["li"]
+    assert "2 of 3 runs, for example: unsteady: steps spread by 5.5 %" in page.texts["li"]
     assert "None of the runs has one." in Page(render_report(contents_of())).texts["li"]

@@ -51,7 +51,7 @@ def test_a_terminal_shows_the_progress_of_the_run_under_way_and_each_warning_onc
     console.close()
     shown = " ".join(screen.getvalue().split())
     assert shown.count("warning: the governor is powersave") == 1
-    assert "round 1: 5,312 samples/s; not in MLflow;" in shown and "`tfbench recover` brings it there (" in shown
+    assert "cpu:0,cpu:1: 5,312 samples/s; not in MLflow;" in shown and "`tfbench recover` brings it there (" in shown
 
 
 @pytest.mark.parametrize(("terminal", "quiet"), [("dumb", False), ("xterm", True)])
@@ -69,7 +69,7 @@ def test_each_run_is_a_line(
     out, err = capsys.readouterr()
     text = err if quiet else out
     assert text.splitlines() == [
-        "[2/8, 1:23 left] global_batch_size=32, mirrored cpu:0,cpu:1, round 1: 5,312 samples/s (bbbbbbbbbbbb)",
-        "global_batch_size=64, mirrored cpu:0,cpu:1, round 1: SKIPPED: not tried: round 1 was KILLED",
+        "[2/8, 1:23 left] batch=32, mirrored cpu:0,cpu:1: 5,312 samples/s (bbbbbbbbbbbb)",
+        "batch=64, mirrored cpu:0,cpu:1: SKIPPED: not tried: round 1 was KILLED",
     ]
     assert (out if quiet else err) == ""

@@ -52,7 +52,7 @@ def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[An
     ("text", "message"),
     [
         ("training.epochs", "must be KEY=VALUE,VALUE"),
-        ("global_batch_size=32", "must be a key of model, dataset, training, measurement. Received"),
+        ("global_batch_size=32", "'global_batch_size' is no key of model, dataset, training and measurement. Give it"),
         ("distribution.strategy=default,mirrored", "Setups vary the distribution: --setup"),
         ("training.epochs=[1", "is no list of values"),
         ("training.epochs=[]", "needs at least one value"),

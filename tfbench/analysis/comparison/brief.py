@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from tfbench.analysis.comparison.equality import equal_settings, run_settings
 from tfbench.analysis.run.energy import find_energy
-from tfbench.analysis.run.warnings import find_speed_warnings
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.backend_support import COMPILER_KEY, title_of
 from tfbench.recipe.sections import CostConfig, Reference
@@ -15,7 +14,7 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import AGAIN, BACKEND_KEY, BATCH_KEY, SETUP_TAG, SWEEP_TAG, label_setup
 from tfbench.schema import Timestamp, table_of
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,7 +45,6 @@ class RunBrief:
     settings: dict[str, Any]
     references: list[Annotated[dict[str, Any], table_of(Reference)]]
     profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
-    speed_warnings: list[str] = dataclasses.field(default_factory=list)  # of `warnings`, those against its speed
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on
     cost: Annotated[dict[str, Any], table_of(CostConfig)] = dataclasses.field(default_factory=dict)
@@ -118,7 +116,6 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         settings=run_settings(result),
         references=tables["reference"],
         profile=result.request.profile.kind if result.request.profile else "",
-        speed_warnings=list(find_speed_warnings(result)),
         num_workers=placement.num_workers if placement else 1,
         num_machines=placement.num_machines if placement else 1,
         cost=tables["cost"],

@@ -18,6 +18,7 @@ from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import format_value
 
+NO_SPEED = "no speed was published"
 # Sections whose values make a workload, and keys among them that do not: which data is told by the run itself, how long
 # is trained does not change the time of an epoch, and how the work is carried out is part of the software.
 _OF_WORKLOAD = ("model.", "dataset.", "training.")
@@ -81,7 +82,7 @@ def _shipped_settings(run: RunBrief) -> dict[str, Any]:
 
 def _match(reference: dict[str, Any], comparison: Comparison, own: Mapping[str, dict[str, Any]]) -> ReferenceMatch:
     figures, pairs, others = reference["figures"], list[FigurePair](), list[list[str]]()
-    without = "" if _published_speed(figures, 1) else "no speed was published"
+    without = "" if _published_speed(figures, 1) else NO_SPEED
     if reason := reference.get("not_comparable") or without:
         return ReferenceMatch(reference=reference, pairs=(), reason=reason)
     for row in comparison.rows:

@@ -9,7 +9,7 @@ from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.energy import find_energy
 from tfbench.analysis.run.spans import Evidence, step_time_mad, step_time_quantile
-from tfbench.analysis.run.warnings import find_peak, find_warnings
+from tfbench.analysis.run.warnings import find_notes, find_peak, find_warnings
 from tfbench.metrics import BREAKDOWN_ENTRIES, METRICS, PROFILE_METRICS
 from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.records.run import EpochRecord, RunResult, Summary
@@ -38,11 +38,11 @@ def summarize_run(result: RunResult) -> Summary:
         `samples_per_second` counts the samples of all replicas. Of a profile, which is no training, what exists
         of `METRICS` and `PROFILE_METRICS`.
     """
-    values, warnings = _list_values(Evidence(result)), find_warnings(result)
+    values, warnings, notes = _list_values(Evidence(result)), find_warnings(result), find_notes(result)
     if result.request.profile:
         known = {name: value for name, value in (values | _profiled(result)).items() if value is not None}
         names = [name for name in METRICS | PROFILE_METRICS if name in known and not name.startswith("steady_")]
-        return Summary(metrics={name: known[name] for name in names}, warnings=warnings)
+        return Summary(metrics={name: known[name] for name in names}, warnings=warnings, notes=notes)
     metrics = {name: values[name] for name in METRICS if name in values}
     if result.epochs:
         metrics |= {name: value for name, value in result.epochs[-1].metrics.items() if name not in metrics}
@@ -50,7 +50,7 @@ def summarize_run(result: RunResult) -> Summary:
     missing = [name for name, value in metrics.items() if value is None and name not in explained]
     if missing and result.spans:  # without spans, a warning says already that nothing was measured
         warnings += (f"Not measured, or not finite: {', '.join(missing)}.",)
-    return Summary(metrics=metrics, warnings=warnings)
+    return Summary(metrics=metrics, warnings=warnings, notes=notes)
 
 
 def _list_values(run: Evidence) -> Values:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.spans import Evidence, Values, WarningTable
 from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
+from tfbench.recipe.registry import CODE_NOTE
 from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.records.machine import PeakCheck
 from tfbench.records.run import RunResult
@@ -33,7 +34,7 @@ _NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?")
 
 LIMITS = WarningTable()
 EARLY = WarningTable()  # known before the training begins
-NOTES = WarningTable()  # what the user asked for himself, by which no figure is wrong
+NOTES = WarningTable()  # what the user asked for, by which no figure is wrong
 
 
 @LIMITS.row(
@@ -110,16 +111,6 @@ def _slow_worker(run: Evidence) -> Iterator[Values]:
 
 
 @LIMITS.row(
-    "{devices} logical CPU devices share the same cores. This run measures overhead, not scaling.",
-    "Use GPUs to measure scaling.",
-)
-def _shared_cores(run: Evidence) -> Iterator[Values]:
-    devices = run.result.placement.devices if run.result.placement else ()
-    if (number := sum(device.startswith("cpu") for device in devices)) > 1:
-        yield {"devices": number}
-
-
-@LIMITS.row(
     "Not verified: whether several replicas learn what one learns ({reason}).",
     "Compare the losses with a run on one device.",
 )
@@ -184,6 +175,16 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
             yield {"name": name, "value": shown, "epoch": epoch, "low": low, "high": high, "of": of, "action": action}
 
 
+@NOTES.row(
+    "{devices} logical CPU devices share cores: this measures overhead, not scaling.",
+    "Use GPUs to measure scaling.",
+)
+def _shared_cores(run: Evidence) -> Iterator[Values]:
+    devices = run.result.placement.devices if run.result.placement else ()
+    if (number := sum(device.startswith("cpu") for device in devices)) > 1:
+        yield {"devices": number}
+
+
 @NOTES.row("Synthetic data: compare speed, ignore accuracy.", "{action}")
 def _synthetic_data(run: Evidence) -> Iterator[Values]:
     if run.result.is_synthetic:
@@ -212,24 +213,14 @@ def _left_out(run: Evidence) -> Iterator[Values]:
 
 
 def find_warnings(result: RunResult) -> tuple[str, ...]:
-    """Returns one text for each thing that limits what a run's figures say: what was seen, and what to do.
+    """Returns a text for each thing that makes a run's figures doubtful; what speaks against the speed comes first.
 
-    What speaks against the speed comes first; what the user asked for himself last, since no figure is wrong by it. Of
-    a profile nothing is said of a training, since there is none.
+    A profile has warnings of the machine alone, since it trains nothing.
     """
     run = Evidence(result)
-    found = [*find_speed_warnings(result), *(() if result.request.profile else LIMITS.texts(run)), *EARLY.texts(run)]
-    return tuple(dict.fromkeys((*found, *find_requested_warnings(result))))
-
-
-def find_speed_warnings(result: RunResult) -> tuple[str, ...]:
-    """Returns the warnings that speak against a run's speed: what disturbed it, and what was measured too shortly.
-
-    That replicas share cores is no disturbance, and what limits a training is none: those are not among them.
-    """
-    run = Evidence(result)
-    of_training = () if result.request.profile else SPEED.texts(run)
-    return tuple(dict.fromkeys((*MACHINE.texts(run), *of_training, *result.notes)))
+    of_speed, of_training = ((), ()) if result.request.profile else (SPEED.texts(run), LIMITS.texts(run))
+    noted = [text for text in result.notes if not text.startswith(CODE_NOTE)]
+    return tuple(dict.fromkeys((*MACHINE.texts(run), *of_speed, *noted, *of_training, *EARLY.texts(run))))
 
 
 def find_early_warnings(result: RunResult) -> tuple[str, ...]:
@@ -237,10 +228,11 @@ def find_early_warnings(result: RunResult) -> tuple[str, ...]:
     return tuple(EARLY.texts(Evidence(result)))
 
 
-def find_requested_warnings(result: RunResult) -> tuple[str, ...]:
-    """Returns notes, which are no warnings: how devices were chosen, and what the user asked for himself."""
+def find_notes(result: RunResult) -> tuple[str, ...]:
+    """Returns what no figure is wrong by: how devices were chosen, and what the user asked for."""
     of_training = () if result.request.profile else NOTES.texts(Evidence(result))
-    return (*(result.placement.notes if result.placement else ()), *of_training)
+    code = [text for text in result.notes if text.startswith(CODE_NOTE)]
+    return (*(result.placement.notes if result.placement else ()), *code, *of_training)
 
 
 def merge_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -254,4 +246,7 @@ def merge_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
         for kind, text in {_NUMBER.sub("#", text): text for text in of_run}.items():
             kinds.setdefault(kind, []).append(text)
     usual_first = sorted(kinds.values(), key=len, reverse=True)
-    return tuple(f"{len(texts)} of {len(warnings)} runs: {texts[0]}" for texts in usual_first)
+    return tuple(
+        f"{len(texts)} of {len(warnings)} runs{', for example' if len(set(texts)) > 1 else ''}: {texts[0]}"
+        for texts in usual_first
+    )

@@ -19,7 +19,7 @@ from tfbench.report.comparison.scaling import scaling_document, scaling_section
 from tfbench.report.comparison.speeds import legend, short_key, speed_text, speedup_text
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number
-from tfbench.report.table import Column, Section, Table, warnings_section
+from tfbench.report.table import Column, Section, Table, short_warnings, warnings_section
 from tfbench.wording import count
 
 _BAR, _WIDEST = 40, 10  # characters of a bar; its high end over its low end, at most
@@ -200,7 +200,6 @@ def _energy_text(entry: Entry) -> str:
 
 
 NO_VERDICT = "Nothing is compared: there is one setup, or none with a speed."
-_MAX_WARNINGS = 4  # kinds of them on a screen, those that most runs have
 
 
 def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_full: bool = True) -> list[Section]:
@@ -214,8 +213,8 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
         is_full: Whether to list every published result and warning.
     """
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
-    signs = [legend(comparison)] if any(entry.speedup or entry.interval for entry in entries) else []
-    signs += [] if is_full or not signs else ["How to read this: tfbench help results"]
+    has_signs = any(entry.speedup or entry.interval for entry in entries)
+    signs = [legend(comparison, is_full=is_full)] if has_signs else []
     scaling, matches = find_scaling(comparison), match_references(comparison)
     published = reference_section(matches, is_full=is_full)
     sections = [Section("Verdict", tuple(f"- {one}" for one in verdict) or (NO_VERDICT,))]
@@ -233,8 +232,7 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
         sections += [Section("Speed-up", tables=(bars,))] if bars else []
     sections += [Section("", tuple(caveats))] if caveats else []
     sections += [one for one in (machines_section(comparison), published) if one]
-    found = merge_warnings([run.speed_warnings for run in comparison.runs])
-    told = list(found if is_full else found[:_MAX_WARNINGS])
-    if len(found) > _MAX_WARNINGS and not is_full:
-        told.append(f"{count(len(found) - _MAX_WARNINGS, 'more kind')} of warning: see the report")
-    return [*sections, *([warnings_section(told)] if told else [])]
+    found = merge_warnings([run.warnings for run in comparison.runs])
+    if is_full:
+        return [*sections, *([warnings_section(found)] if found else [])]
+    return [*sections, *short_warnings(found, details="  The report says what to do about them.")]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.references import FigurePair, ReferenceMatch, match_references
+from tfbench.analysis.comparison.references import NO_SPEED, FigurePair, ReferenceMatch, match_references
 from tfbench.records.sweep import describe_setting
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number, format_speed
@@ -21,6 +21,7 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
         matches: A run's, or those of a comparison.
         is_full: Whether to list every figure that was published; else those that can be compared, and how many not.
     """
+    matches = matches if is_full else [match for match in matches if match.reason != NO_SPEED]
     sentences = [f"- {describe_pair(match.reference, pair)}" for match in matches for pair in match.pairs]
     sentences += [DISCLAIMER] if sentences else []
     if not is_full and (others := [match for match in matches if not match.pairs]):

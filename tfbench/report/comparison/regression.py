@@ -25,11 +25,12 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, warning
         num_failed: Runs that failed now, and are left out.
         warnings: What disturbed the runs.
     """
+    limit, detectable = f"limit {100 * check.fail_above:g} %", format_share(check.smallest_detectable)
     pairs = {
         "Check": f"{check.current.recipe} against {source} of {format_date(check.baseline.created)}",
         "Baseline": _describe_speeds(check.baseline),
         "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
-        "Detects": f"{format_share(check.smallest_detectable)} slower, or more (limit {100 * check.fail_above:g} %)",
+        "Detects": f"slow-downs of {detectable} or more ({limit})",
         "Unequal": _describe(check.unequal) and f"{_describe(check.unequal)} (allowed by --allow-unequal)",
         "Changed": _describe(check.changed),
         "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
@@ -39,20 +40,25 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, warning
 
 
 def judgement_sentence(check: RegressionCheck) -> str:
-    """Returns, for example, "regression: 0.91x [0.90, 0.92] of the baseline's speed".
+    """Returns, for example, "FAILED: regression, 0.91x [0.90, 0.92] of the baseline's speed".
 
     Where even a large slow-down would have passed, it says so instead of "no measurable difference".
     """
     change = f"{describe_ratio(check.speedup)} of the baseline's speed"
+    if check.judgement == "regression":
+        return f"FAILED: regression, {change}"
     if check.is_blind and check.judgement in ("no measurable difference", "slower"):
-        return f"inconclusive: {change}. Try --repeats {2 * check.current.num}."
-    limit = f", not measurably by more than {100 * check.fail_above:g} %" if check.judgement == "slower" else ""
-    return f"{check.judgement}{limit}: {change}"
+        return f"PASSED, but inconclusive: {change}. Try --repeats {2 * check.current.num}."
+    limit = f", but not measurably by more than {100 * check.fail_above:g} %" if check.judgement == "slower" else ""
+    return f"PASSED: {check.judgement}{limit}, {change}"
 
 
-def baseline_lines(sample: SpeedSample, path: Path) -> list[str]:
-    """Returns what was kept as a baseline, and where."""
-    return [f"Baseline of {sample.recipe}: {_describe_speeds(sample)}", f"  stored as {path}"]
+def baseline_sections(sample: SpeedSample, path: Path, warnings: Sequence[str]) -> list[Section]:
+    """Returns what was kept as a baseline, where, how to use it, and what speaks against it."""
+    told = f"Baseline of {sample.recipe}: {_describe_speeds(sample)}"
+    pairs = {"Stored as": str(path), "Next": f"the same command with --baseline {path} instead of --save"}
+    sections = [Section(told, tables=(facts(pairs.items()),))]
+    return [*sections, *([warnings_section(warnings)] if warnings else [])]
 
 
 def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict[str, Any]:

@@ -20,12 +20,13 @@ _USELESS = 1.0  # half of an interval's width over its center, beyond which it b
 _OUTCOMES = {"MISSING": "not measured", "REJECTED": "rejected", "SKIPPED": "failed"}
 
 
-def legend(comparison: Comparison) -> str:
-    """Returns what the signs mean that occur in the table of a comparison, and what its figures are."""
+def legend(comparison: Comparison, *, is_full: bool = True) -> str:
+    """Returns what the signs in the table of a comparison mean, and what its figures are, or where that is told."""
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     marks = {mark(entry.speedup) for entry in entries if entry.speedup}
     told = ", ".join(f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks)
-    return f"{told}{'. ' if told else ''}Geometric mean of runs ± 95 % interval."
+    figures = "Geometric mean of runs ± 95 % interval." if is_full else "± 95 % interval. More: tfbench help results"
+    return f"{told}{'. ' if told else ''}{figures}"
 
 
 def outcome_word(entry: Entry) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from tfbench.analysis.comparison.brief import name_setups
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, value_of
 from tfbench.records.sweep import (
+    BATCH_KEY,
     PlannedRun,
     SweepPlan,
     describe_setting,
@@ -62,11 +63,11 @@ def taste_sections(plan: SweepPlan) -> list[Section]:
 
 
 def run_label(plan: SweepPlan, planned: PlannedRun) -> str:
-    """Returns what one run is called: "hidden_units=[100] global_batch_size=32, mirrored cpu:0,cpu:1, round 2"."""
-    parts = [describe_setting(list_settings(plan)[planned.setting]), plan.setups[planned.setup].label]
-    if plan.num_rounds > 1:
-        parts.append(f"round {planned.round_number}")
-    return ", ".join(part for part in parts if part)
+    """Returns what one run is called: "hidden_units=[100] batch=32, mirrored cpu:0,cpu:1"."""
+    setting = {
+        "batch" if key == BATCH_KEY else key: value for key, value in list_settings(plan)[planned.setting].items()
+    }
+    return ", ".join(part for part in (describe_setting(setting), plan.setups[planned.setup].label) if part)
 
 
 def crossover_sentences(found: Crossover) -> list[str]:

@@ -29,7 +29,7 @@ def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = F
     digits = min(3, digits + 2) if is_whole else digits  # the same in all rows
 
     def show(seconds: float) -> str:
-        return f"{1e3 * seconds:.{digits}f}"
+        return f"{1e3 * seconds:z.{digits}f}"
 
     sections = [_phases(result, step, show), _layers(result, step, show, is_whole=is_whole)]
     if is_whole:
@@ -78,8 +78,10 @@ def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) 
         for phase in step.phases
     ]
     rest, half = -step.difference_seconds, step.difference_half_width
-    remark = "within the measurement's error" if half is not None and abs(rest) <= half else ""
-    rows.append({"name": "rest", "seconds": rest, "half": half, "share": -step.relative_difference, "bar": remark})
+    rows.append({"name": "rest", "seconds": rest, "half": half, "share": -step.relative_difference})
+    for row in rows:
+        if row["half"] is not None and abs(row["seconds"]) <= row["half"]:
+            row |= {"share": None, "bar": "within the measurement's error"}
     columns = (
         Column("name", "", align="left"),
         Column("seconds", "", lambda seconds: f"{show(seconds)} ms"),

@@ -1,7 +1,7 @@
 """What a step's profile says in sentences: its bottleneck, what to try, and what to be careful with."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,12 @@ from tfbench.analysis.profile.step_profile import HOST_OVERHEAD, KERAS_LOOP, Ste
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
-from tfbench.records.run import RunResult
+from tfbench.records.run import RunResult, Summary
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_time
 from tfbench.report.profile.sections import operation_section, profile_sections, trace_section
-from tfbench.report.run.sections import settings_sections, short_warnings, status_line
-from tfbench.report.table import Section, warnings_section
+from tfbench.report.run.sections import settings_sections, status_line
+from tfbench.report.table import Section, short_warnings, warnings_section
 from tfbench.wording import command_line, format_share, store_of
 
 _MAX_DIFFERENCE = 0.1  # of a sum from what it should be, before a warning
@@ -105,23 +105,23 @@ def _find_longest_kind(step: StepProfile) -> tuple[str, float]:
 
 
 def profile_screen(
-    result: RunResult, warnings: Sequence[str], store_hint: str, following: Section, *, is_whole: bool
+    result: RunResult, summary: Summary, store_hint: str, following: Section, *, is_whole: bool
 ) -> list[Section]:
     """Returns what a profile shows when it is over.
 
     Args:
         result: Of the profile.
-        warnings: Those of the machine.
+        summary: With the warnings of the machine, and notes.
         store_hint: Where its journal lies.
         following: How to go on.
         is_whole: As of `profile_sections`.
     """
     ended = [] if result.status == "FINISHED" else [Section(status_line(result))]
-    sections, told = [*ended, *show_profile(result, is_whole=is_whole)], [*warnings, *profile_warnings(result)]
+    sections, told = [*ended, *show_profile(result, is_whole=is_whole)], [*summary.warnings, *profile_warnings(result)]
     if is_whole:
         sections += [*settings_sections(result), *([warnings_section(told)] if told else [])]
     else:
-        sections += short_warnings(result, told)
+        sections += short_warnings(told, summary.notes)
         if words := next_command(result):
             command = command_line(*words, store=store_of(store_hint))
             following = Section("", code=f"{following.code}\n  {'Try':10}  {command}")

@@ -147,7 +147,7 @@ class RunConsole(Observer):
             has_warmup = result.request.recipe.measurement.warmup_steps
             self._print([_WARMUP_REMARK, ""] if has_warmup else [""])
         if result.request.profile:
-            sections = profile_screen(result, summary.warnings, journal, following, is_whole=self._is_full)
+            sections = profile_screen(result, summary, journal, following, is_whole=self._is_full)
         else:
             sections = [*run_sections(result, summary, is_full=self._is_full), following]
         first, *others = sections

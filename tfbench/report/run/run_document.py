@@ -50,7 +50,7 @@ def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None
         "dataset": _fields(DatasetSummary)
         | {"name": recipe.dataset.name, "synthetic": result.is_synthetic}
         | (known["dataset"] or {}),
-        "notes": [*(placement.notes if placement else ()), *result.notes],
+        "notes": summary.notes,
         "resumed_from": request.resume.run_id if request.resume else None,
         "summary": summary.metrics,
         "fast": fast

@@ -1,25 +1,23 @@
 """A run as sections: how it ended, its figures, published ones beside them, warnings, and what to do next."""
 
 import dataclasses
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tfbench.analysis.comparison.references import match_run
+from tfbench.analysis.comparison.references import NO_SPEED, match_run
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.energy import find_energy, name_parts
-from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
 from tfbench.records.sweep import format_value
 from tfbench.report.comparison.references import describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
-from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
+from tfbench.report.table import Column, Section, Table, facts, format_metric, short_warnings, warnings_section
 from tfbench.wording import command_line, count, store_of, without_secrets
 
 SYNTHETIC = "(synthetic data)"
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
-_MAX_WARNINGS, _MAX_PUBLISHED, _WARNING_CHARACTERS = 3, 3, 150
+_MAX_PUBLISHED = 3
 # Of the placement and the settings, what the header or a warning says already, or what is long and in the JSON.
 _NOT_LISTED = ("backend", "notes", "unused_gpu", "feed", "num_machines", "layout", "gpu_addresses")
 _EVALUATIONS = {"test": "Test split", "multiview": "Multi-view"}
@@ -31,13 +29,11 @@ def run_sections(result: RunResult, summary: Summary, *, is_full: bool = False) 
     answer = Section(status_line(result, summary), tables=(facts(_list_answers(result, summary, is_full=is_full)),))
     sections = [answer, *_predictions(result)]
     if not is_full:
-        return [*sections, *short_warnings(result, summary.warnings)]
+        return [*sections, *short_warnings(summary.warnings, summary.notes)]
     published = reference_section(match_run(result, summary))
     sections += [_figures(result, summary), *settings_sections(result), *([published] if published else [])]
-    asked = find_requested_warnings(result)
-    if told := [warning for warning in summary.warnings if warning not in asked]:
-        sections.append(warnings_section(told))
-    return [*sections, *([Section("Notes", tuple(f"i {one}" for one in asked))] if asked else [])]
+    sections += [warnings_section(summary.warnings)] if summary.warnings else []
+    return [*sections, *([Section("Notes", tuple(f"i {one}" for one in summary.notes))] if summary.notes else [])]
 
 
 def status_line(result: RunResult, summary: Summary | None = None) -> str:
@@ -130,7 +126,7 @@ def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[st
 
 def _describe_published(result: RunResult, summary: Summary) -> str:
     """Returns how a run compares with published results, or why it does not; "" without any."""
-    matches = match_run(result, summary)
+    matches = [match for match in match_run(result, summary) if match.reason != NO_SPEED]
     texts = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
     if texts:
         left_out = len(texts) - _MAX_PUBLISHED
@@ -164,29 +160,6 @@ def _predictions(result: RunResult) -> Iterator[Section]:
         )
         table = Table("accuracy of each class", columns, rows)
         yield Section(f"Validation accuracy of each class{mark}", tables=(table,))
-
-
-def short_warnings(result: RunResult, warnings: Sequence[str]) -> Iterator[Section]:
-    """Yields the first sentence of the first few warnings, and how many there are besides.
-
-    What the user asked for is a note, and no warning.
-    """
-    asked = find_requested_warnings(result)
-    found = [warning for warning in warnings if warning not in asked]
-    shown = found if len(found) <= _MAX_WARNINGS + 1 else found[:_MAX_WARNINGS]
-    lines = [f"! {_first_sentence(warning)}" for warning in shown]
-    if len(found) > len(shown):
-        lines.append(f"! {count(len(found) - len(shown), 'more warning')}")
-    if notes := [f"i {_first_sentence(warning)}" for warning in warnings if warning in asked]:
-        yield Section("", tuple(notes))
-    if lines:
-        yield Section("", tuple(lines))
-
-
-def _first_sentence(text: str) -> str:
-    first, stop, _ = text.partition(". ")
-    first += stop.rstrip()
-    return textwrap.shorten(f"{first[0].upper()}{first[1:]}", _WARNING_CHARACTERS, placeholder=" ...")
 
 
 def _figures(result: RunResult, summary: Summary) -> Section:

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tfbench.analysis.run.warnings import find_requested_warnings
 from tfbench.records.run import EpochRecord, RunResult, Summary
 from tfbench.records.sweep import PlannedRun, PlannedRunResult, SweepPlan, list_planned_runs
 from tfbench.report import formats
@@ -57,9 +56,8 @@ class SeriesConsole(RunConsole):
         parts = [status_line(run.result) if speed is None else f"{formats.format_speed(speed)} samples/s"]
         if run.tracked is None and self._is_tracked:
             parts.append(f"not in MLflow; `{recovery_command(store_of(run.journal), self._server)}` brings it there")
-        asked_for = find_requested_warnings(run.result)
-        if warnings := [warning for warning in run.warnings if warning not in asked_for]:
-            parts.append(count(len(warnings), "warning"))
+        if run.warnings:
+            parts.append(count(len(run.warnings), "warning"))
         line = f"{self._label}: {'; '.join(parts)} ({run.run_id})"
         self._print(self._fit(line), style=None if run.is_finished else "bold red")
 
