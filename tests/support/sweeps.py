@@ -99,6 +99,7 @@ def build_brief(
                 "step_time_median_seconds": batch / speed if speed else None,
             },
             "warnings": [],
+            "notes": [],
             "references": [],
         }
         | fields,

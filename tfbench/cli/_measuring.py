@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -93,13 +94,13 @@ class Measuring(NamedTuple):
 
 
 def _name_options(text: str, given: Mapping[str, Any]) -> str:
-    """Returns a text about keys that were set on the command line with the options by which they were."""
+    """Returns a text about keys with the options that set them; lines on others begin with a file or a key."""
     from tfbench.runs.requests import KEYS
 
     for param in click.get_current_context().command.params:
         if given.get(param.name or "") is not None and param.name in KEYS:
-            text = text.replace(f"command line: {KEYS[param.name]}: ", f"{param.opts[0]}: ")
-    return text.replace("command line: ", "--set ")
+            text = re.sub(rf"^{re.escape(KEYS[param.name])}: ", f"{param.opts[0]}: ", text, flags=re.MULTILINE)
+    return text
 
 
 class ShownRuns:

@@ -136,13 +136,14 @@ def _make_repeats(request: "RunRequest", plan: "RepeatPlan", runs: ShownRuns) ->
     """Makes the runs, prints a line of each and what they have in common; returns the exit code."""
     from tfbench.report.run.repeats import repeats_document, repeats_section
     from tfbench.report.run.sections import next_section
-    from tfbench.report.table import short_warnings
+    from tfbench.report.table import short_warnings, warnings_section
     from tfbench.runs.series import repeat_run
 
     summary, series = repeat_run(request, plan, runs.make_brief)
     sections = [repeats_section(summary)]
+    sections += [warnings_section(series.warnings)] if series.warnings else []
     for last in series.outcomes[-1:]:
-        sections += short_warnings(series.warnings, last.summary.notes)
+        sections += short_warnings((), last.notes)
         sections.append(next_section(last.result, last.tracked, str(last.journal), server=runs.maker.server))
     runs.open_console().show_sections(sections)
     if runs.as_json:

@@ -74,7 +74,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     def windows(part: bytes, count: int) -> Split:
         starts = np.linspace(0, len(part) - config.context - 1, count).astype(np.int64)
         rows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(part, np.uint8), config.context + 1)[starts]
-        inputs, targets = (rows[:, cut].astype(np.int32) for cut in (np.s_[:-1], np.s_[1:]))
+        inputs, targets = (rows[:, columns].astype(np.int32) for columns in (np.s_[:-1], np.s_[1:]))
         return Split(inputs=inputs, targets=targets, num_samples=count)
 
     return Splits(

@@ -90,7 +90,7 @@ def load_recipe(
     # A recorded run needs the file no more, so that its absence is no conflict.
     if recipe.model.name == "keras_file" and not os.path.isfile(recipe.model.options["file"]):  # noqa: PTH113 - never raises
         origin = origin_of("model.file", overrides, source)
-        raise RecipeError(f"{origin}: model.file: no such file: {shorten(recipe.model.options['file'], 300)}.")
+        raise RecipeError(f"{origin}model.file: no such file: {shorten(recipe.model.options['file'], 300)}.")
     return recipe
 
 

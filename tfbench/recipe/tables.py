@@ -25,10 +25,10 @@ def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden
         tables: What a recipe file holds.
         name: Of the recipe.
         source: Where the tables are from, for messages.
-        overridden: Dotted keys whose values are not from there, but from the command line.
+        overridden: Dotted keys whose values are not from there, but from options or parameters.
 
     Raises:
-        RecipeError: Naming every problem, each line with `source` in front.
+        RecipeError: Naming every problem, each line with `source` in front, unless its key was set from elsewhere.
     """
     recipe, problems = None, list(_find_foreign(tables))
     if not problems:
@@ -37,7 +37,7 @@ def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden
             recipe = Recipe(name=name, **{field.name: getattr(file, field.name) for field in dataclasses.fields(file)})
             problems = find_conflicts(recipe)
     if problems or recipe is None:
-        raise RecipeError("\n".join(f"{origin_of(problem, overridden, source)}: {problem}" for problem in problems))
+        raise RecipeError("\n".join(f"{origin_of(problem, overridden, source)}{problem}" for problem in problems))
     return recipe
 
 
@@ -121,15 +121,18 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def origin_of(problem: str, overridden: Collection[str], source: str) -> str:
-    """Says whether the file or the command line holds what a problem is about."""
-    steps = problem.partition(":")[0].split(".")
+    """Returns what a problem begins with: the file that holds its key and ": ", or "" for a key that was set."""
+    section, *others = problem.split(": ")
+    steps = section.split(".")
+    if len(steps) == 1 and others and others[0].isidentifier():  # "training: compiler: must be ..."
+        steps.append(others[0])
 
     def is_meant(typed: Sequence[str]) -> bool:
         is_within = all(one == other for one, other in zip(steps, typed, strict=False))
         # The path of a problem with an optimizer holds the optimizer's name, too.
         return is_within or (steps[:2], steps[-1]) == (list(typed[:2]), typed[-1])
 
-    return "command line" if any(is_meant(key.split(".")) for key in overridden) else source
+    return "" if any(is_meant(key.split(".")) for key in overridden) else f"{source}: "
 
 
 def set_value(tables: dict[str, Any], key: str, value: Any) -> None:

@@ -74,7 +74,7 @@ def report_sections(contents: ReportContents) -> list[Section]:
     verdict, table, *others = comparison_sections(comparison, contents.verdict)
     sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
     sections += [Section("Plots", plots=contents.plots), *(one for one in others if one.title != "Warnings")]
-    sections += [_warnings(comparison)]
+    sections += [_warnings(comparison), *_notes(comparison)]
     told = facts(_describe_environment(contents.environment) if contents.environment else ())
     sections += [Section("Environment of the newest run", tables=(told,)), *_reproduction(contents), _runs(comparison)]
     return [
@@ -124,6 +124,13 @@ def _warnings(comparison: Comparison) -> Section:
     told = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
     told += merge_warnings([run.warnings for run in runs])
     return warnings_section(told or (["None of the runs has one."] if runs else []))
+
+
+def _notes(comparison: Comparison) -> Iterator[Section]:
+    """Yields what runs were asked for that `find_caveats` does not say of all."""
+    notes = merge_warnings([run.notes for run in comparison.runs])
+    if notes:
+        yield warnings_section(notes, "Notes")
 
 
 def _describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:

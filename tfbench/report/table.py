@@ -179,7 +179,7 @@ def short_warnings(warnings: Sequence[str], notes: Sequence[str] = (), *, detail
     shown = warnings if len(warnings) <= _MAX_WARNINGS + 1 else warnings[:_MAX_WARNINGS]
     lines = [f"! {_first_sentence(warning)}" for warning in shown]
     if len(warnings) > len(shown):
-        lines.append(f"! {count(len(warnings) - len(shown), 'more warning')}")
+        lines.append(f"! {count(len(warnings) - len(shown), 'more kind')} of warning")
     if notes:
         yield Section("", tuple(f"i {_first_sentence(note)}" for note in notes))
     if lines:

@@ -31,9 +31,8 @@ def read_baseline(path: Path) -> SpeedSample:
     try:
         return build(SpeedSample, read_json(path.read_bytes()), path.name)
     except OSError as error:
-        raise TrackingError(
-            f"baseline {path}: cannot be read: {error.strerror}. `tfbench check RECIPE --save {path}` makes one."
-        ) from error
+        action = f" `tfbench check RECIPE --save {path}` makes one." if isinstance(error, FileNotFoundError) else ""
+        raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.{action}") from error
     except (ValueError, RecipeError) as error:
         raise TrackingError(
             f"baseline {path}: is not a baseline of this version of tfbench: {error} `tfbench check RECIPE --save "

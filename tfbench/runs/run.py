@@ -82,6 +82,11 @@ class Run:
         return self.summary.warnings
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What was asked for that limits its figures, such as synthetic data."""
+        return self.summary.notes
+
+    @property
     def files(self) -> list[str]:
         """What it left besides its journal: its model, and the picture of it."""
         return [str(path) for path in list_files(self.journal)]

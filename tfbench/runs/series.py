@@ -55,8 +55,8 @@ class Series:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Theirs, each kind once."""
-        return merge_warnings([run.warnings for run in self.outcomes])
+        """Of those that finished, each kind once."""
+        return merge_warnings([run.warnings for run in self.outcomes if run.is_finished])
 
     @property
     def num_failed(self) -> int:

@@ -72,8 +72,8 @@ def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: 
         (SPEEDS, 0, "PASSED: no measurable difference, "),
         (tuple(1.2 * speed for speed in SPEEDS), 0, "PASSED: faster, 1.20x ["),
         ((*SLOW[:4], "FAILED"), 3, "FAILED: regression, "),
-        ((*SPEEDS[:4], "FAILED"), 1, "PASSED: no measurable difference, "),
-        ((*SPEEDS[:4], DeviceError("gone")), 1, "PASSED: no measurable difference, "),
+        ((*SPEEDS[:4], "FAILED"), 1, "FAILED: 1 run failed. The others: no measurable difference, "),
+        ((*SPEEDS[:4], DeviceError("gone")), 1, "FAILED: 1 run failed. The others: no measurable difference, "),
     ],
 )
 def test_the_exit_code_says_what_was_found(

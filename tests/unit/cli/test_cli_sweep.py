@@ -124,7 +124,7 @@ def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Fake) -> None:
     outcomes = [[entry["status"] for entry in row["entries"]] for row in document["rows"]]
     assert outcomes == [["FINISHED", "FINISHED"], ["FINISHED", "FAILED"]]
     assert "mirrored cpu:0,cpu:1: FAILED: out of memory" in done.stderr
-    assert "cpu:0,cpu:1: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
+    assert "cpu:0,cpu:1, round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
 
 
 def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(tfbench: Cli, fake: Fake) -> None:

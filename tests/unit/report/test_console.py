@@ -183,7 +183,7 @@ def test_a_run_ends_shortly_whatever_its_warnings_and_says_where_the_rest_is(res
     summary = Summary(metrics=summarize_run(result).metrics, warnings=warnings)
     short = sections_of(result, summary, width=80)
     assert len(short.splitlines()) <= 24
-    assert "9 more warnings" in short and "And more of it" not in short
+    assert "9 more kinds of warning" in short and "And more of it" not in short
     assert any(f"{word} ..." in " ".join(short.split()) for word in ("said", "at", "length"))  # cut between words
     assert f"tfbench runs {RUN_ID[:12]} --store /home/u/mlruns" in short
     assert sections_of(result, summary, is_full=True).count("And more of it") == 12

@@ -70,6 +70,6 @@ def test_each_run_is_a_line(
     text = err if quiet else out
     assert text.splitlines() == [
         "[2/8, 1:23 left] batch=32, mirrored cpu:0,cpu:1: 5,312 samples/s (bbbbbbbbbbbb)",
-        "batch=64, mirrored cpu:0,cpu:1: SKIPPED: not tried: round 1 was KILLED",
+        "batch=64, mirrored cpu:0,cpu:1, round 1: SKIPPED: not tried: round 1 was KILLED",
     ]
     assert (out if quiet else err) == ""

@@ -42,6 +42,7 @@ class RunBrief:
     is_synthetic: bool
     metrics: dict[str, int | float | None]
     warnings: list[str]
+    notes: list[str]
     settings: dict[str, Any]
     references: list[Annotated[dict[str, Any], table_of(Reference)]]
     profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
@@ -113,6 +114,7 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         is_synthetic=result.is_synthetic,
         metrics=dict(summary.metrics),
         warnings=list(summary.warnings),
+        notes=list(summary.notes),
         settings=run_settings(result),
         references=tables["reference"],
         profile=result.request.profile.kind if result.request.profile else "",

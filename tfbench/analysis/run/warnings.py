@@ -232,7 +232,7 @@ def find_notes(result: RunResult) -> tuple[str, ...]:
     """Returns what no figure is wrong by: how devices were chosen, and what the user asked for."""
     of_training = () if result.request.profile else NOTES.texts(Evidence(result))
     code = [text for text in result.notes if text.startswith(CODE_NOTE)]
-    return (*(result.placement.notes if result.placement else ()), *code, *of_training)
+    return tuple(dict.fromkeys((*(result.placement.notes if result.placement else ()), *code, *of_training)))
 
 
 def merge_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:

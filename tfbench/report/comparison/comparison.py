@@ -235,4 +235,5 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
     found = merge_warnings([run.warnings for run in comparison.runs])
     if is_full:
         return [*sections, *([warnings_section(found)] if found else [])]
-    return [*sections, *short_warnings(found, details="  The report says what to do about them.")]
+    details = "  `tfbench report` with the same options says what to do about them."
+    return [*sections, *short_warnings(found, details=details)]

@@ -35,22 +35,25 @@ def check_sections(check: RegressionCheck, source: str, num_failed: int, warning
         "Changed": _describe(check.changed),
         "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
     }
-    sections = [Section(judgement_sentence(check), tables=(facts(pairs.items()),))]
+    sections = [Section(judgement_sentence(check, num_failed), tables=(facts(pairs.items()),))]
     return [*sections, *([warnings_section(warnings)] if warnings else [])]
 
 
-def judgement_sentence(check: RegressionCheck) -> str:
+def judgement_sentence(check: RegressionCheck, num_failed: int = 0) -> str:
     """Returns, for example, "FAILED: regression, 0.91x [0.90, 0.92] of the baseline's speed".
 
-    Where even a large slow-down would have passed, it says so instead of "no measurable difference".
+    Where even a large slow-down would have passed, it says so instead of "no measurable difference". A check of which
+    a run failed has not passed.
     """
     change = f"{describe_ratio(check.speedup)} of the baseline's speed"
     if check.judgement == "regression":
         return f"FAILED: regression, {change}"
+    passed = f"FAILED: {count(num_failed, 'run')} failed. The others" if num_failed else "PASSED"
     if check.is_blind and check.judgement in ("no measurable difference", "slower"):
-        return f"PASSED, but inconclusive: {change}. Try --repeats {2 * check.current.num}."
+        link = "" if num_failed else ", but"
+        return f"{passed}{link} inconclusive: {change}. Try --repeats {2 * check.current.num}."
     limit = f", but not measurably by more than {100 * check.fail_above:g} %" if check.judgement == "slower" else ""
-    return f"PASSED: {check.judgement}{limit}, {change}"
+    return f"{passed}: {check.judgement}{limit}, {change}"
 
 
 def baseline_sections(sample: SpeedSample, path: Path, warnings: Sequence[str]) -> list[Section]:
@@ -71,7 +74,7 @@ def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict
     """
     plain = to_plain(check)
     plain["baseline"]["source"] = source
-    return {**plain, "sentence": judgement_sentence(check), "num_failed": num_failed}
+    return {**plain, "sentence": judgement_sentence(check, num_failed), "num_failed": num_failed}
 
 
 def _describe_speeds(sample: SpeedSample) -> str:

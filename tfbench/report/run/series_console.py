@@ -50,7 +50,7 @@ class SeriesConsole(RunConsole):
             super().warning(text)
 
     def finish(self, run: "Run") -> None:
-        """Shows the run's speed, or how else it ended, and how many warnings there are beside what was asked for."""
+        """Shows the run's speed, or how else it ended, and how many warnings there are."""
         self.close()
         speed = run.samples_per_second
         parts = [status_line(run.result) if speed is None else f"{formats.format_speed(speed)} samples/s"]
@@ -89,4 +89,5 @@ class SweepConsole(SeriesConsole):
     def end(self, planned: PlannedRun, result: PlannedRunResult, summary: Summary | None) -> None:
         """Says what became of a run that was not made."""
         if summary is None:
-            self._print([f"{run_label(self._plan, planned)}: {result.outcome}: {result.reason}"])
+            name = f"{run_label(self._plan, planned)}, round {planned.round_number}"
+            self._print([f"{name}: {result.outcome}: {result.reason}"])
