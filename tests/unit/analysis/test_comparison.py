@@ -230,7 +230,7 @@ def test_each_kind_of_warning_stands_once_below_the_verdict_and_of_many_those_th
         "! 5 of 6 runs, for example: others kept 0 cores busy",
         *(f"! {num} of 6 runs: {kinds[num - 1]}" for num in (4, 3)),
         "! 3 more kinds of warning",
-        "  `tfbench report` with the same options says what to do about them.",
+        "  A report of these runs says what to do about them.",
     ]
 
 

@@ -235,5 +235,5 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
     found = merge_warnings([run.warnings for run in comparison.runs])
     if is_full:
         return [*sections, *([warnings_section(found)] if found else [])]
-    details = "  `tfbench report` with the same options says what to do about them."
+    details = "  A report of these runs says what to do about them."
     return [*sections, *short_warnings(found, details=details)]
