@@ -73,8 +73,7 @@ def report_sections(contents: ReportContents) -> list[Section]:
     comparison = contents.comparison
     verdict, table, *others = comparison_sections(comparison, contents.verdict)
     sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
-    sections += [Section("Plots", plots=contents.plots), *(one for one in others if one.title != "Warnings")]
-    sections += [_warnings(comparison), *_notes(comparison)]
+    sections += [Section("Plots", plots=contents.plots), *others, *_notes(comparison)]
     told = facts(_describe_environment(contents.environment) if contents.environment else ())
     sections += [Section("Environment of the newest run", tables=(told,)), *_reproduction(contents), _runs(comparison)]
     return [
@@ -119,17 +118,9 @@ def _describe_hardware(comparison: Comparison, setup: str) -> str:
     return f"{count(runs[0].num_devices, 'device')}, {'; '.join(names)}"
 
 
-def _warnings(comparison: Comparison) -> Section:
-    runs = comparison.runs
-    told = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
-    told += merge_warnings([run.warnings for run in runs])
-    return warnings_section(told or (["None of the runs has one."] if runs else []))
-
-
 def _notes(comparison: Comparison) -> Iterator[Section]:
-    """Yields what runs were asked for that `find_caveats` does not say of all."""
-    notes = merge_warnings([run.notes for run in comparison.runs])
-    if notes:
+    """Yields what runs were asked for."""
+    if notes := merge_warnings([run.notes for run in comparison.runs]):
         yield warnings_section(notes, "Notes")
 
 

@@ -180,7 +180,7 @@ def test_a_file_that_is_no_baseline_is_rejected(
     done = tfbench(*CHECK, "--baseline", "b.json")
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
-    assert content is None or "`tfbench check RECIPE --save b.json` makes one." in done.stderr
+    assert content is None or "To make one, use --save with another file." in done.stderr
 
 
 def test_a_baseline_is_written_whole_or_not_at_all(in_tmp_path: Path) -> None:

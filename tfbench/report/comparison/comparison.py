@@ -234,6 +234,8 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
     sections += [one for one in (machines_section(comparison), published) if one]
     found = merge_warnings([run.warnings for run in comparison.runs])
     if is_full:
-        return [*sections, *([warnings_section(found)] if found else [])]
+        left_out = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
+        none = ["None of the runs has one."] if comparison.runs else []
+        return [*sections, warnings_section([*left_out, *found] or none)]
     details = "  A report of these runs says what to do about them."
     return [*sections, *short_warnings(found, details=details)]
