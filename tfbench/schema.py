@@ -9,7 +9,7 @@ import json
 import math
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import pydantic
@@ -91,7 +91,7 @@ def find_problems(cls: type[T], values: object, where: str) -> tuple[T | None, l
     try:
         return _adapter(cls).validate_python(values), []
     except pydantic.ValidationError as error:
-        return None, _explain_all(cls, error, where)
+        return None, _explain_all(cls, error, where, values)
 
 
 def build(cls: type[T], values: object, where: str) -> T:
@@ -154,17 +154,28 @@ def _adapter(cls: Any) -> "pydantic.TypeAdapter[Any]":
     return _ADAPTERS[cls]
 
 
-def _explain_all(cls: Any, error: pydantic.ValidationError, where: str) -> list[str]:
+def _explain_all(cls: Any, error: pydantic.ValidationError, where: str, values: Any) -> list[str]:
     texts: list[str] = []
     for problem in error.errors(include_url=False):
         cause = problem.get("ctx", {}).get("error")
-        texts += cause.args if isinstance(cause, ProblemsError) else [_explain(cls, problem, where)]
+        texts += cause.args if isinstance(cause, ProblemsError) else [_explain(cls, problem, where, values)]
     return texts
 
 
-def _explain(cls: type, problem: Any, where: str) -> str:
-    steps = [str(step) for step in problem["loc"] if step != "[key]"]  # of a table: the step before is the key itself
-    path = shorten(".".join([where, *steps] if where else steps))
+def _name_path(steps: Iterable[Any], values: Any) -> Iterator[str]:
+    """Yields the keys to a value, without what tells the choices of a union apart: the value of "name" or "type"."""
+    for step in steps:
+        is_table = isinstance(values, Mapping)
+        if is_table and step not in values and step in (values.get("name"), values.get("type")):
+            continue
+        yield str(step)
+        values = values[step] if isinstance(values, list | tuple) or (is_table and step in values) else None
+
+
+def _explain(cls: type, problem: Any, where: str, values: Any) -> str:
+    loc = [step for step in problem["loc"] if step != "[key]"]  # of a table: the step before is the key itself
+    steps = [str(step) for step in loc]
+    path = shorten(".".join([*([where] if where else []), *_name_path(loc, values)]))
     tag_key = str(problem.get("ctx", {}).get("discriminator")).strip("'")  # what tells the choices of a union apart
     match problem["type"]:
         case "unexpected_keyword_argument" | "extra_forbidden":

@@ -91,6 +91,5 @@ def test_own_network_and_own_data_are_measured(tmp_path: Path) -> None:
     assert (result.dataset.train_samples, result.dataset.validation_samples) == (40, 10)
     assert result.dataset.source == f"code of {tmp_path}/mine/data.py (SHA-256 {result.dataset.digest})"
     assert len(result.epochs) == 2
-    (note,) = [note for note in result.notes if "code of" in note]
-    assert note.startswith(f"the network is code of {tmp_path}/mine/nets.py (SHA-256 {result.model.digest})")
-    assert note in document["notes"] and note not in document["warnings"]
+    name = result.request.recipe.model.name
+    assert f"The network is code of {name} (SHA-256 {result.model.digest})." in document["notes"]

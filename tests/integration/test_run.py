@@ -172,7 +172,7 @@ def test_an_epochs_figures_agree_with_each_other_and_with_its_spans(runs: dict[s
 @pytest.mark.parametrize(
     ("name", "figures", "warning"),
     [
-        ("mirrored", {"devices": ["cpu:0", "cpu:1"], "num_replicas": 2, "per_replica_batch_size": 64}, "share cores"),
+        ("mirrored", {"devices": ["cpu:0", "cpu:1"], "num_replicas": 2, "per_replica_batch_size": 64}, "share all"),
         ("mirrored", {"num_parameters": 79_510, "global_batch_size": 128}, "Synthetic data"),
         ("three_at_a_time", {"num_replicas": 2}, "9 steps"),  # three executions, for an epoch of 8 steps
         ("three_at_a_time", {"status": "FINISHED"}, "Loss was not finite"),

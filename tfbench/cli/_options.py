@@ -176,7 +176,12 @@ def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
     return stack(
         click.option("--repeats", "num_rounds", type=count(fewest, 1000), default=3, help="Runs per setup and size."),
         click.option("--seconds", metavar="S", type=float, default=seconds, help="Steady time per run."),
-        click.option("--time-budget", "time_budget_seconds", type=read_duration, help="Start no run that ends later."),
+        click.option(
+            "--time-budget",
+            "time_budget_seconds",
+            type=read_duration,
+            help="Start no run that would end later than this.",
+        ),
         click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and stop."),
     )
 

@@ -151,9 +151,8 @@ def _show_swept(
     """Shows what came of a sweep; `where` are words of the command that say where its runs are made."""
     import dataclasses
 
-    from tfbench.analysis.comparison.crossover import find_crossover
     from tfbench.report.comparison.comparison import comparison_sections
-    from tfbench.report.comparison.sweep import crossover_document, crossover_sentences, taste_sections
+    from tfbench.report.comparison.sweep import crossover_document, taste_sections
     from tfbench.report.table import text
     from tfbench.sweeps.comparison import ComparedRuns
 
@@ -161,10 +160,8 @@ def _show_swept(
     plan, end, comparison = made.plan, made.end, made.comparison
     if comparison.unreadable:
         echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
-    is_of_two = plan.refinement and len(comparison.setups) == 2
-    crossover = find_crossover(comparison, comparison.setups[1]) if is_of_two else None
-    verdict = [*(crossover_sentences(crossover) if crossover else []), *made.verdict]
-    sections = [*comparison_sections(comparison, verdict, is_full=False), *taste_sections(plan)]
+    report = measuring.store.command("report", "--sweep", plan.sweep_id)
+    sections = [*comparison_sections(comparison, made.verdict, report=report), *taste_sections(plan)]
     lines = ["", *text(sections, terminal_width())]
     if end.num_left:
         unmade = "no machine has made them" if where else "the time budget is used up"
@@ -174,8 +171,8 @@ def _show_swept(
     echo_lines([*lines, "", *look_again_lines(maker, plan.sweep_id)], err=measuring.as_json)
     if measuring.as_json:
         document = made.document()
-        if crossover and is_crossover:
+        if made.crossover and is_crossover:
             is_complete = not end.num_left and not end.was_interrupted
-            found = crossover_document(crossover, plan, is_complete=is_complete)
+            found = crossover_document(made.crossover, plan, is_complete=is_complete)
             document = found | {"comparison": ComparedRuns.document(made)}
         echo_json(document)

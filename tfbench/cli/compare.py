@@ -9,6 +9,8 @@ from tfbench.cli._output import echo_json, echo_lines, echo_sections, terminal_w
 from tfbench.cli._store import end_with_unreadable, read_machines
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tfbench.api import ComparedRuns
     from tfbench.store.store import Store
 
@@ -70,25 +72,36 @@ def compare_command(store: "Store", output_format: str, **selection: Any) -> Non
     recipes = compared.comparison.recipes
     # What varies in one recipe is not set in another; runs that a user named are meant to stand side by side.
     if not selection["takes_all"] or len(recipes) < 2 or output_format in ("json", "csv"):
-        show_compared(compared, output_format)
+        show_compared(store, compared, output_format, selection)
         return
     for recipe in recipes:
-        found = read_comparison(store, **selection | {"recipe": recipe, "baseline": None})
+        chosen = selection | {"recipe": recipe, "baseline": None}
+        found = read_comparison(store, **chosen)
         if baseline in found.comparison.setups:
-            found = read_comparison(store, **selection | {"recipe": recipe})
+            chosen |= {"baseline": baseline}
+            found = read_comparison(store, **chosen)
         click.echo(f"# {recipe}\n" if output_format == "markdown" else f"{recipe}\n")
-        _echo(found, output_format)
+        _echo(store, found, output_format, chosen)
         click.echo()
     end_with_unreadable(compared.comparison.unreadable)
 
 
-def show_compared(compared: "ComparedRuns", output_format: str) -> None:
-    """Shows runs side by side, in one of the formats of `compare`."""
-    _echo(compared, output_format)
+def show_compared(store: "Store", compared: "ComparedRuns", output_format: str, selected: "Mapping[str, Any]") -> None:
+    """Shows runs side by side, in one of the formats of `compare`; `selected` is as of `selection_options`."""
+    _echo(store, compared, output_format, selected)
     end_with_unreadable(compared.comparison.unreadable)
 
 
-def _echo(compared: "ComparedRuns", output_format: str) -> None:
+def _report_command(store: "Store", compared: "ComparedRuns", selected: "Mapping[str, Any]") -> str:
+    words = ["--sweep", compared.plan.sweep_id] if compared.plan else [*selected["runs"]]
+    for name, option in (("takes_all", "--all"), ("allows_unequal", "--allow-unequal")):
+        words += [option] if selected.get(name) else []
+    for name in ("recipe", "baseline"):
+        words += [f"--{name}", selected[name]] if selected.get(name) else []
+    return store.command("report", *words)
+
+
+def _echo(store: "Store", compared: "ComparedRuns", output_format: str, selected: "Mapping[str, Any]") -> None:
     from tfbench.report.comparison.comparison import comparison_records, comparison_sections
     from tfbench.report.table import markdown
 
@@ -100,4 +113,5 @@ def _echo(compared: "ComparedRuns", output_format: str) -> None:
     elif output_format == "markdown":
         echo_lines(markdown(comparison_sections(comparison, compared.verdict)))
     else:
-        echo_sections(comparison_sections(comparison, compared.verdict, is_full=False), terminal_width())
+        report = _report_command(store, compared, selected)
+        echo_sections(comparison_sections(comparison, compared.verdict, report=report), terminal_width())

@@ -47,8 +47,8 @@ def runs_command(
 ) -> None:
     """List runs, sweeps, repeats and profiles, newest first; or show one RUN in full.
 
-    Other commands accept these ids or their beginnings. @last is the newest run or sweep. A crossover is listed as a
-    sweep. INCOMPLETE: some runs of a sweep are missing; `tfbench sweep --resume ID` runs them.
+    Other commands accept these ids or their beginnings. @last is the newest run; as --sweep @last, the newest sweep. A
+    crossover is listed as a sweep. INCOMPLETE: some runs of a sweep are missing; `tfbench sweep --resume ID` runs them.
 
     \b
     tfbench runs
@@ -87,7 +87,8 @@ def _show_one(store: "Store", token: str, output_format: str) -> None:
         found = read_stored(store, token)
     except UnknownNameError:
         _, run_ids = find_named(store, [token])
-        show_compared(api.compare([token], machines=read_machines(), store=store.root), output_format)
+        compared = api.compare([token], machines=read_machines(), store=store.root)
+        show_compared(store, compared, output_format, {"runs": (token,)})
         if run_ids and output_format == "text":
             names = {head.run_id: head.name for head in store.heads()}
             echo_lines(["", "Its runs:", *(f"  {run_id}  {names[run_id]}" for run_id in run_ids)])

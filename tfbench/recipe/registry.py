@@ -17,7 +17,6 @@ from tfbench.wording import shorten
 
 Kind = Literal["models", "datasets"]
 _SINGULAR = {"models": "model", "datasets": "data set"}
-CODE_NOTE = "the network is code of "  # how a run's note on code that was asked for begins
 CODE_NOT_ALLOWED = (
     "is code from outside of tfbench, which can do whatever you can. If you trust it, allow it with --allow-code."
 )

@@ -48,7 +48,7 @@ class RecipeInfo:
     notes: str = ""
     """What the original left open, and what was chosen."""
     not_meant_for: tuple[Literal["cpu", "gpu"], ...] = ()
-    """Kinds of devices on which a run is warned of."""
+    """Kinds of devices on which a run gets a warning."""
 
 
 @schema
@@ -185,13 +185,13 @@ class MeasurementConfig:
     min_span_seconds: Annotated[PositiveNumber, pydantic.Field(le=60)] = 0.05
     """Shortest group of steps that the clock "span" times; groups may take up to five times as long."""
     warmup_steps: Count = 10
-    """Leading steps that count in no speed: the first one compiles, the next ones use batches made meanwhile."""
+    """First steps, which no speed includes: the first one compiles, the next ones use batches made meanwhile."""
     steps: Count | None = None
-    """Stop after the warm-up and so many more steps."""
+    """Stop after this many steps beyond the warm-up."""
     seconds: PositiveNumber | None = None
-    """Stop after the warm-up and so many more seconds."""
+    """Stop after this many seconds beyond the warm-up."""
     checks: Flag = True
-    """Measure the input pipeline alone and the devices' peak after the training, a second or two."""
+    """Measure the input pipeline alone and the devices' peak after the training, which takes some seconds."""
 
     @property
     def is_limited(self) -> bool:
@@ -269,9 +269,9 @@ class RecipeFile:
 
     recipe: RecipeInfo
     model: Annotated[ModelConfig, pydantic.BeforeValidator(read_options("models", "model"))]
-    """Which network, and what it takes."""
+    """Which network, and its keys."""
     dataset: Annotated[DatasetConfig, pydantic.BeforeValidator(read_options("datasets", "dataset"))]
-    """Which data set, whether it is the real one, and what it takes."""
+    """Which data set, whether it is the real one, and its keys."""
     training: TrainingConfig
     distribution: DistributionConfig = DistributionConfig()
     measurement: MeasurementConfig = MeasurementConfig()

@@ -23,6 +23,7 @@ class HistoryEntry:
         created: Seconds since 1970, UTC; None: that cannot be read.
         recipe: By its name.
         setups: Strategies and devices, the baseline first.
+        changes: What the command line set of the recipe, such as "optimizer.name=sgd"; not of a sweep.
         num_runs: That are stored.
         status: That of a run; of several FINISHED where all did, FAILED where one did not, INCOMPLETE where some were
             not made, and RUNNING where one is under way.
@@ -35,6 +36,7 @@ class HistoryEntry:
     created: float | None = None
     recipe: str = ""
     setups: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
     num_runs: int = 1
     status: str
     samples_per_second: float | None = None
@@ -43,12 +45,13 @@ class HistoryEntry:
 
 _COLUMNS = (
     Column("made", "date", align="left"),
-    Column("kind", "kind", align="left", rank=1),
+    Column("kind", "kind", align="left", rank=2),
     Column("id", "id", align="left"),
     # Recipes of one family differ at their ends.
     Column("recipe", "recipe", lambda name: name if len(name) <= 20 else f"{name[:9]}...{name[-8:]}", align="left"),
     Column("result", "result", align="left"),
-    Column("setups", "setups", lambda setups: cut(", ".join(setups), 40), align="left", rank=2),
+    Column("setups", "setups", lambda setups: cut(", ".join(setups), 40), align="left", rank=3),
+    Column("changes", "changes", lambda changes: cut(", ".join(changes), 40), align="left", rank=1),
 )
 
 
@@ -64,11 +67,14 @@ def _row(entry: HistoryEntry) -> dict[str, Any]:
         result = "no speed" if entry.kind == "run" else count(entry.num_runs, "run")
     if entry.samples_per_second is not None:
         result = f"{format_speed(entry.samples_per_second)} samples/s"
+    made = datetime.datetime.fromtimestamp(entry.created) if entry.created else None
+    is_of_this_year = made and made.year == datetime.datetime.now().year
     return {
-        "made": f"{datetime.datetime.fromtimestamp(entry.created):%Y-%m-%d %H:%M}" if entry.created else "",
+        "made": f"{made:{'%m-%d %H:%M' if is_of_this_year else '%Y-%m-%d'}}" if made else "",
         "kind": entry.kind,
         "id": entry.id[:_ID_CHARACTERS],
         "recipe": entry.recipe,
         "result": result,
         "setups": entry.setups,
+        "changes": entry.changes or None,
     }

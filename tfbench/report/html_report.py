@@ -9,6 +9,7 @@ from tfbench.analysis.comparison.brief import setup_of
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.equality import flatten
 from tfbench.analysis.comparison.scaling import find_scaling
+from tfbench.analysis.comparison.verdict import find_caveats
 from tfbench.analysis.run.warnings import merge_warnings
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import BATCH_KEY, SweepPlan, describe_setting, format_value, list_planned_runs
@@ -60,7 +61,7 @@ def render_report(contents: ReportContents) -> str:
 <header>
 <h1>{title}</h1>
 <p class="lead">{counts} ({escaped(kind)})</p>
-<p class="note narrow">Wide tables scroll sideways; a tap enlarges a plot.</p>
+<p class="note narrow">Wide tables scroll sideways.{" A tap enlarges a plot." if contents.plots else ""}</p>
 </header>
 {html(report_sections(contents))}<footer>Made by tfbench {__version__} on {format_date(contents.created)}.</footer>
 </body>
@@ -119,8 +120,9 @@ def _describe_hardware(comparison: Comparison, setup: str) -> str:
 
 
 def _notes(comparison: Comparison) -> Iterator[Section]:
-    """Yields what runs were asked for."""
-    if notes := merge_warnings([run.notes for run in comparison.runs]):
+    """Yields what runs were asked for, but for what limits the verdict, which stands below it."""
+    told = tuple(find_caveats(comparison))
+    if notes := merge_warnings([[note for note in run.notes if not note.startswith(told)] for run in comparison.runs]):
         yield warnings_section(notes, "Notes")
 
 
@@ -134,7 +136,7 @@ def _describe_environment(environment: Environment) -> Iterator[tuple[str, str]]
 
 def _reproduction(contents: ReportContents) -> Iterator[Section]:
     file = f"{contents.recipe_name}.toml"
-    how = "With the same data, and the recipe below where a file is named that you do not have:"
+    how = "Use the same data. If you do not have the recipe's file, save the recipe below."
     if contents.commands:
         yield Section("How to reproduce", (how,), code="\n".join(contents.commands))
     yield Section(f"The recipe with its defaults ({file})", code=contents.recipe_toml, is_folded=True)
@@ -157,7 +159,7 @@ def _runs(comparison: Comparison) -> Section:
     columns = (
         *(Column(name, name, align="left") for name in ("id", "name", "setup", "setting")),
         Column("speed", "samples/s", format_speed),
-        Column("created", "asked for", format_date),
+        Column("created", "started", format_date),
     )
     table = Table("all runs with a speed", columns, rows)
     return Section(f"{count(len(rows), 'run')} with a speed", tables=(table,), is_folded=True)

@@ -17,7 +17,7 @@ from tfbench.report.plot import Plot
 from tfbench.wording import clean, count, markdown_text, one_line, without_secrets
 
 _GAP = "  "
-_MAX_WARNINGS, _WARNING_CHARACTERS = 3, 150
+_MAX_WARNINGS, _WARNING_CHARACTERS = 4, 150
 _LEAST_ROOM = 24  # characters of a last column whose texts take several lines
 _CLASSES = {" +": "faster", " -": "slower", " faster": "faster", " slower": "slower"}
 _BY_UNIT: dict[str, Callable[[float], str]] = {
@@ -41,6 +41,7 @@ class Column:
     rank: int = 0
     width: int = 0  # at least, of a table whose rows come one by one
     meaning: str = ""  # told below the table
+    hidden_as: str = ""  # what it is called where it is hidden, if not by its title
 
     def cell(self, row: Mapping[str, Any]) -> str:
         """Returns the text of a row, "" for None."""
@@ -60,17 +61,18 @@ class Table:
     def text(self, width: int) -> list[str]:
         """Returns lines, none longer than `width`: columns are hidden, then texts wrapped, then cells stacked."""
         columns = [one for one in self.columns if not one.rank or any(one.cell(row) for row in self.rows)]
-        hidden: list[str] = []
+        hidden: list[Column] = []
         while _line_width(self._grid(columns)) > width and (least := max(columns, key=lambda one: one.rank)).rank:
             columns.remove(least)
-            hidden.append(least.title)
+            hidden.append(least)
         lines = self._lines(columns, width)
+        notes = self._notes(columns)
         if hidden and lines:
-            names = ", ".join(one.title for one in self.columns if one.title in hidden)
-            lines += formats.wrap(f"Hidden: {names} (use a wider terminal or --format json)", width)
+            names = ", ".join(one.hidden_as or one.title for one in self.columns if one in hidden)
+            notes.append(f"Hidden: {names} (use a wider terminal or --format json)")
         width_of_text = min(width, formats.TEXT_WIDTH)
-        notes = [line for note in self._notes(columns) for line in formats.wrap(note, width_of_text)]
-        return [*(lines or self._stacked(width)), *notes]
+        wrapped = [line for note in notes for line in formats.wrap(note, width_of_text)]
+        return [*(lines or self._stacked(width)), *wrapped]
 
     def markdown(self) -> list[str]:
         """Returns lines of Markdown."""
@@ -174,23 +176,24 @@ def warnings_section(texts: Sequence[str], title: str = "Warnings") -> Section:
     return Section(title, tuple(f"- {one}" for one in texts))
 
 
-def short_warnings(warnings: Sequence[str], notes: Sequence[str] = (), *, details: str = "") -> Iterator[Section]:
-    """Yields notes, and the first sentence of the first few warnings, with how many more there are, and details."""
-    shown = warnings if len(warnings) <= _MAX_WARNINGS + 1 else warnings[:_MAX_WARNINGS]
+def short_warnings(
+    warnings: Sequence[str], notes: Sequence[str] = (), *, most: int = _MAX_WARNINGS, details: str = ""
+) -> Iterator[Section]:
+    """Yields notes, and the first sentence of at most so many warnings, with how many more there are, and details."""
+    shown = warnings if len(warnings) <= most else warnings[: most - 1]
     lines = [f"! {_first_sentence(warning)}" for warning in shown]
     if len(warnings) > len(shown):
         lines.append(f"! {count(len(warnings) - len(shown), 'more kind')} of warning")
     if notes:
         yield Section("", tuple(f"i {_first_sentence(note)}" for note in notes))
     if lines:
-        yield Section("", (*lines, *([details] if details else [])))
+        yield Section("", tuple(lines), code=details)
 
 
 def _first_sentence(text: str) -> str:
     first, stop, _ = text.partition(". ")
     first += stop.rstrip()
-    first = first if "_" in first.partition(" ")[0] else f"{first[0].upper()}{first[1:]}"  # a metric keeps its name
-    return textwrap.shorten(first, _WARNING_CHARACTERS, placeholder=" ...")
+    return textwrap.shorten(f"{first[0].upper()}{first[1:]}", _WARNING_CHARACTERS, placeholder=" ...")
 
 
 def metric_title(name: str) -> str:

@@ -21,8 +21,6 @@ from tfbench.runs.run import Run
 from tfbench.runs.series import Execute, RepeatPlan, Series, repeat_run
 from tfbench.schema import build, read_json, to_plain
 
-_MAKE_ONE = "To make one, use --save with another file."
-
 
 def read_baseline(path: Path) -> SpeedSample:
     """Reads what `write_baseline` wrote.
@@ -33,10 +31,11 @@ def read_baseline(path: Path) -> SpeedSample:
     try:
         return build(SpeedSample, read_json(path.read_bytes()), path.name)
     except OSError as error:
-        raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}. {_MAKE_ONE}") from error
+        hint = f" To make it, use --save {path}." if isinstance(error, FileNotFoundError) else ""
+        raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.{hint}") from error
     except (ValueError, RecipeError) as error:
-        text = f"baseline {path}: is not a baseline of this version of tfbench: {str(error).rstrip('.')}. {_MAKE_ONE}"
-        raise TrackingError(text) from error
+        text = f"baseline {path}: is not a baseline of this version of tfbench: {str(error).rstrip('.')}."
+        raise TrackingError(f"{text} To make one, use --save with another file.") from error
 
 
 def write_baseline(path: Path, sample: SpeedSample) -> None:

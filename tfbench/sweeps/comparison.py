@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
-from tfbench.analysis.comparison.crossover import value_of
+from tfbench.analysis.comparison.crossover import Crossover, find_crossover, value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.sweep import PlannedRunResult, SweepPlan, list_planned_runs, list_settings
 from tfbench.report.comparison.comparison import comparison_document, comparison_rows, comparison_table
+from tfbench.report.comparison.sweep import crossover_sentences
 from tfbench.report.document import document
 from tfbench.report.table import Section, html
 from tfbench.store.briefs import read_briefs
@@ -25,9 +26,18 @@ class ComparedRuns:
     plan: SweepPlan | None = None  # of the sweep, where it is one
 
     @property
+    def crossover(self) -> Crossover | None:
+        """Where the setup that is not the baseline overtakes it; None: the plan did not search for it."""
+        if not self.plan or not self.plan.refinement or len(self.comparison.setups) != 2:
+            return None
+        (second,) = set(self.comparison.setups) - {self.comparison.baseline}
+        return find_crossover(self.comparison, second)
+
+    @property
     def verdict(self) -> tuple[str, ...]:
         """What the runs show, in sentences."""
-        return find_verdict(self.comparison)
+        told = crossover_sentences(self.crossover) if self.crossover else ()
+        return (*told, *find_verdict(self.comparison))
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns a plain row for each setting and setup: speeds and speed-ups with their intervals, 95 %."""

@@ -8,7 +8,7 @@ from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.errors import TrackingError
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.run import TRIAL_TAG, Summary
-from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG, list_planned_runs
+from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG, format_value, list_planned_runs
 from tfbench.report.history import HistoryEntry, Kind
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import may_be_running
@@ -97,6 +97,11 @@ def _runs(briefs: Sequence[RunBrief], sweeps: Mapping[str, HistoryEntry]) -> Ite
             created=first.created,
             recipe=first.recipe,
             setups=tuple(dict.fromkeys(brief.setup for brief in members)),
+            changes=tuple(
+                f"{key.partition('.')[2]}={format_value(first.settings[key])}"
+                for key in first.overrides
+                if key in first.settings
+            ),
             num_runs=len(members),
             status=status,
             samples_per_second=speed,

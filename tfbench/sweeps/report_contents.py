@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
 from tfbench.recipe.tables import to_tables
 from tfbench.recipe.toml_text import format_toml
@@ -15,6 +14,7 @@ from tfbench.report.comparison.plots import comparison_plots, corner_rows
 from tfbench.report.html_report import ReportContents
 from tfbench.report.run.plots import AccuracyCurve, accuracy_by_time
 from tfbench.store.store import Store
+from tfbench.sweeps.comparison import ComparedRuns
 from tfbench.wording import command_line
 
 
@@ -35,7 +35,7 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
     newest = next(reversed(results.values()), None)
     name = runs[-1].recipe if runs else comparison.recipes[0] if comparison.recipes else ""
     tables = plan.tables if plan else to_tables(newest.request.recipe) if newest else {}
-    verdict = find_verdict(comparison)
+    verdict = ComparedRuns(comparison=comparison, plan=plan).verdict
     data = "synthetic" if comparison.is_synthetic else "real"
     curves = list(_find_curves(results, comparison))
     accuracy = accuracy_by_time(curves, f"{', '.join(comparison.recipes)}, {data} data")
@@ -79,4 +79,7 @@ def _find_curves(results: Mapping[str, RunResult], comparison: Comparison) -> It
 def _list_commands(plan: SweepPlan | None, results: Iterable[RunResult]) -> tuple[str, ...]:
     asked = [plan.argv] if plan else dict.fromkeys(one.request.argv for one in results)
     commands = tuple(command_line(*words) for words in asked if words)
-    return (*commands, "tfbench report --sweep @last") if plan and commands else commands
+    if not plan or not commands:
+        return commands
+    where = plan.argv.index("--store") if "--store" in plan.argv else len(plan.argv)
+    return (*commands, command_line("report", "--sweep", "@last", *plan.argv[where : where + 2]))

@@ -183,10 +183,10 @@ def require_apart(model: Any, splits: Splits) -> None:
 
 
 def _require_own_training(model: Any, given: Collection[str]) -> None:
-    """Says how a compiled network trains.
+    """Rejects a compiled network that has no optimizer, or that is to train in another way.
 
     Raises:
-        RecipeError: It has no optimizer, or somebody asked for another way.
+        RecipeError: It is so.
     """
     if model.optimizer is None:
         raise RecipeError("model.name: the network comes compiled without an optimizer. Give model.compile one.")
@@ -197,12 +197,6 @@ def _require_own_training(model: Any, given: Collection[str]) -> None:
             f"{'it' if len(unheard) == 1 else 'them'} out, or return the network without compiling it."
         )
     model._comes_compiled = True
-    own = ", metrics and train_step" if foreign_model.has_own_step(model) else " and metrics"
-    warnings.warn(
-        f"the network trains as it was compiled: with its own optimizer ({type(model.optimizer).__name__}), loss{own}.",
-        Notice,
-        stacklevel=3,
-    )
 
 
 def _build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: ModelConfig) -> None:

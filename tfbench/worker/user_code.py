@@ -53,7 +53,6 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
         text = f"{config.name} sets the random seed: --seed and --vary-seed do not change its initial weights."
         warnings.warn(text, Notice, stacklevel=2)
     foreign_model.require_precision(model, where)
-    warnings.warn(f"{registry.CODE_NOTE}{_describe_source(build)}.", Notice, stacklevel=2)
     return model
 
 

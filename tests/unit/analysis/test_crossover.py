@@ -41,7 +41,7 @@ def test_a_crossing_lies_where_the_ratios_say_at_each_change_of_the_lead() -> No
     (crossing,) = found.crossings
     assert (crossing.low, crossing.high, crossing.second_leads_above) == (32, 128, True)
     assert crossing.value == pytest.approx(64, rel=0.01)  # the logarithms of 0.8 and 1.25 are as far from 0
-    assert crossover_sentences(found) == [f"{SECOND} overtakes {FIRST} at global_batch_size 64 (between 32 and 128)."]
+    assert crossover_sentences(found) == [f"{SECOND} overtakes {FIRST} at batch 64 (between 32 and 128)."]
     both = found_of({8: 0.5, 32: 2.0, 128: 0.5}).crossings
     assert [(one.low, one.high, one.second_leads_above) for one in both] == [(8, 32, True), (32, 128, False)]
 
@@ -92,7 +92,7 @@ def test_a_value_that_fails_bounds_the_range() -> None:
 
 def test_without_a_crossing_it_is_said() -> None:
     for ratios in ({8: 2.0, 32: 2.0}, {8: 1.0, 32: 0.5}):  # what was seen instead, the verdict says
-        assert crossover_sentences(found_of(ratios)) == ["No crossover found over global_batch_size in this range."]
+        assert crossover_sentences(found_of(ratios)) == ["No crossover found from batch 8 to 32."]
     assert crossover_sentences(found_of({})) == []
 
 

@@ -99,7 +99,7 @@ def test_of_replicas_that_share_cores_nothing_is_called_ideal_or_efficient(is_we
     comparison = scaled({1: 960.0, 2: 480.0}, kind="cpu", is_weak=is_weak)
     lines = table_lines(comparison)
     assert lines[0].split() == ["replicas", "batch/replica", "samples/s", "speed-up", "step", "exchanged", "input"]
-    assert "The devices of mirrored cpu:0,cpu:1 share cores: " in " ".join(find_caveats(comparison))
+    assert "Logical CPU devices share all cores: " in " ".join(find_caveats(comparison))
     (plot,) = comparison_plots(comparison)
     said = " ".join([*lines, *find_verdict(comparison), plot.alt]).lower()
     assert "replicas share cores: this shows overhead, not scaling" in plot.title

@@ -21,6 +21,7 @@ from tfbench.analysis.run.spans import Evidence
 from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
 from tfbench.analysis.run.warnings import (
     EARLY,
+    LEARNING,
     LIMITS,
     NOTES,
     find_notes,
@@ -31,7 +32,7 @@ from tfbench.records.machine import InputCheck, PeakCheck
 from tfbench.records.placement import ExchangeCheck, ReplicaCheck, StepParts
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, StepSpan
 
-TABLES = (MACHINE, SPEED, LIMITS, EARLY, NOTES)
+TABLES = (LEARNING, MACHINE, SPEED, LIMITS, EARLY, NOTES)
 GPU = "0000:3b:00.0"
 QUIET = GpuState(
     clock_mhz=1980.0,
@@ -136,6 +137,7 @@ def learned(accuracy: float | None, val_loss: float | None = 0.3, **sections: An
     return run(request=request, epochs=(build_epoch(num_steps=20, val_accuracy=accuracy, val_loss=val_loss),))
 
 
+OWN_CODE = build_request(recipe=build_recipe(model={"name": "nets.py:build_model"}, dataset={"data": "real"}))
 WAVE = {  # a network without accuracy
     "model": {"name": "sine_lstm"},
     "dataset": {"name": "sine", "data": "real"},
@@ -144,6 +146,18 @@ WAVE = {  # a network without accuracy
 
 # For each warning runs that have it alone, the first of which shows its text; and runs near it that have none.
 CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
+    "loss_not_finite": (
+        [
+            run(epochs=tuple(build_epoch(epoch=n, loss=one) for n, one in enumerate((1, None, 1, None, 1), 1))),
+            run(epochs=tuple(build_epoch(epoch=n, loss=one) for n, one in enumerate((0.5, None, None), 1))),
+        ],
+        [],
+    ),
+    "outside_of_band": (
+        [learned(0.4999), learned(0.7001), learned(0.6, 2.3026), learned(0.6, 0.05), learned(None, None)],
+        # The edges belong to the band, but for rounding to float32; what is later than the last epoch is not checked.
+        [*(learned(one) for one in (0.5, 0.7, 0.4999999523162842, 0.7000000119209290)), run(), learned(None, **WAVE)],
+    ),
     "unreadable_lines": ([run(num_unreadable_lines=1)], []),
     "other_load": (
         # 150 s of processor time in 100 s: one and a half cores; a tenth of all that the machine has may be busy.
@@ -245,7 +259,7 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
         [workers((0.06, 0.0205), (0.06, 0.018)), workers((0.06, 0.05))],
     ),
     "not_checked": (
-        [run(replica_check=ReplicaCheck(num_replicas=2, reason="it had no room"))],
+        [run(replica_check=ReplicaCheck(num_replicas=2, reason="out of memory"))],
         [run(replica_check=ReplicaCheck(num_replicas=2))],
     ),
     "whole_executions": (
@@ -255,23 +269,22 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
             asked(training={"epochs": 1, "steps_per_execution": 3, "data_on_device": True}),
         ],
     ),
-    "loss_not_finite": (
-        [
-            run(epochs=tuple(build_epoch(epoch=n, loss=one) for n, one in enumerate((1, None, 1, None, 1), 1))),
-            run(epochs=tuple(build_epoch(epoch=n, loss=one) for n, one in enumerate((0.5, None, None), 1))),
-        ],
-        [],
-    ),
-    "outside_of_band": (
-        [learned(0.4999), learned(0.7001), learned(0.6, 2.3026), learned(0.6, 0.05), learned(None, None)],
-        # The edges belong to the band, but for rounding to float32; what is later than the last epoch is not checked.
-        [*(learned(one) for one in (0.5, 0.7, 0.4999999523162842, 0.7000000119209290)), run(), learned(None, **WAVE)],
-    ),
     "unused_gpu": ([run(placement=build_placement(unused_gpu="no driver"))], []),
     "other_purpose": ([asked(recipe={"not_meant_for": ["cpu"]})], [asked(recipe={"not_meant_for": ["gpu"]})]),
     "shared_cores": (
         [run(placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2))],
         [run(placement=build_placement(devices=("gpu:0", "gpu:1")))],
+    ),
+    "own_code": (
+        [
+            run(request=OWN_CODE, model=ModelSummary(num_parameters=9, num_trainable_parameters=9, digest="6c3e")),
+            run(request=OWN_CODE),
+        ],
+        [],
+    ),
+    "own_training": (
+        [run(model=ModelSummary(num_parameters=9, num_trainable_parameters=9, own_optimizer="AdamW"))],
+        [],
     ),
     "synthetic_data": ([run(dataset=SYNTHETIC)], []),
     "limited": ([asked(measurement={"steps": 200, "seconds": 2.5}), learned(0.1, measurement={"steps": 5})], []),
@@ -309,7 +322,7 @@ def test_a_sound_run_needs_no_warning_nor_does_one_of_an_old_journal() -> None:
     assert find_warnings(run(usage=None, environment=None, settings=None, model=None, placement=None)) == ()
 
 
-def test_what_speaks_against_the_speed_comes_first_and_what_was_asked_for_is_no_warning() -> None:
+def test_what_was_learned_comes_before_the_speed_and_what_was_asked_for_is_no_warning() -> None:
     recipe = build_recipe(measurement={"steps": 120}, training={"epochs": 20}, output={"num_predictions": 16})
     result = run(
         dataset=SYNTHETIC,
@@ -320,11 +333,10 @@ def test_what_speaks_against_the_speed_comes_first_and_what_was_asked_for_is_no_
         epochs=(build_epoch(loss=None),),
     )
     assert names(result) == [
-        *("waiting_for_disk", "loss_not_finite"),
+        *("loss_not_finite", "waiting_for_disk"),
         *("shared_cores", "synthetic_data", "limited", "left_out"),
     ]
-    first, second, third = find_warnings(result)
-    assert (first.split()[0], second, third.split()[0]) == ("Training", "another run was measuring", "Loss")
+    assert tuple(one.split()[0] for one in find_warnings(result)) == ("Loss", "Training", "another")
     assert find_notes(result)[0] == "no GPU found" and len(find_notes(result)) == 5
 
 

@@ -33,7 +33,7 @@ def test_text_is_aligned_and_none_is_an_empty_cell() -> None:
 def test_columns_are_hidden_by_rank_and_named() -> None:
     lines = TABLE.text(18)
     assert lines[:3] == ["name       speed", "one        100.0", "twentyone"]
-    assert " ".join(lines[3:6]) == "Hidden: size (use a wider terminal or --format json)"
+    assert " ".join(lines[3:]) == "Mean of 3 runs. Hidden: size (use a wider terminal or --format json)"
 
 
 def test_empty_columns_with_a_rank_are_left_out_and_nobody_misses_them() -> None:

@@ -112,13 +112,18 @@ def _published_speed(figures: Mapping[str, float], train_samples: int | None) ->
 
 
 def _list_other_values(run: RunBrief, own: Mapping[str, Any]) -> Iterator[str]:
-    """Yields in what a run is another workload than its recipe.
+    """Yields in what a run is another workload than its recipe: what was set for it, or else what differs.
 
     Where the recipe's own values are not known, whatever was set for the run counts as another.
     """
-    for key, value in run.settings.items():
-        is_other = own[key] != value if key in own else key in run.overrides
-        if is_other and key.startswith(_OF_WORKLOAD) and key not in _BESIDE_WORKLOAD:
-            yield f"{key.partition('.')[2]}={format_value(value)}"
+    others = {
+        key: value
+        for key, value in run.settings.items()
+        if (own[key] != value if key in own else key in run.overrides)
+        and key.startswith(_OF_WORKLOAD)
+        and key not in _BESIDE_WORKLOAD
+    }
+    for key in [key for key in others if key in run.overrides] or others:  # with an optimizer, its defaults differ
+        yield f"{key.partition('.')[2]}={format_value(others[key])}"
     if run.is_synthetic:
         yield "synthetic data"

@@ -12,7 +12,7 @@ from tfbench.analysis.comparison.scaling import Scaling, find_scaling
 from tfbench.analysis.run.warnings import MIN_HEADROOM
 from tfbench.recipe.backend_support import title_of
 from tfbench.records.sweep import AGAIN
-from tfbench.wording import count, join_words
+from tfbench.wording import count, format_share, join_words
 
 _TEMPLATES: dict[Finding, str] = {
     "faster": "{setup} {verb} faster than {base}{where}: {ratio}.",
@@ -66,12 +66,11 @@ def _by_chance(comparison: Comparison) -> str:
         return "Not judged: two rounds are needed (--repeats 3)."
     row, most = max(known, key=lambda place: abs(math.log(place[1].ratio)))
     text = f"Largest difference by chance: {describe_ratio(most)}{describe_where([row], comparison)}."
-    wrong = [row for row, one in known if one.judgement in ("faster", "slower")]
-    text += (
-        f" Judged different from itself{describe_where(wrong, comparison)}." if wrong else " None was judged different."
-    )
+    if wrong := [row for row, one in known if one.judgement in ("faster", "slower")]:
+        text += f" Judged different from itself{describe_where(wrong, comparison)}."
+    text += f" Such runs do not show differences below {format_share(max(one.noise_limit or 0.0 for _, one in known))}."
     is_noisy = any(one.is_too_noisy for _, one in known)
-    return f"{text} Too noisy: try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
+    return f"{text} Try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
 
 
 def _of_setup(
@@ -151,7 +150,7 @@ def find_caveats(comparison: Comparison) -> Iterator[str]:
     scaling = find_scaling(comparison)
     yield from _unequal(comparison, is_compared=True)
     if comparison.shares_cores:
-        yield f"The devices of {', '.join(comparison.shares_cores)} share cores: this measures overhead, not scaling."
+        yield "Logical CPU devices share all cores: this shows overhead, not scaling."
     if scaling and scaling.kind == "weak":
         yield "Weak scaling: the global batch grows with the devices. Compare speed, not accuracy."
     if comparison.is_synthetic:
@@ -179,8 +178,8 @@ def _unequal(comparison: Comparison, *, is_compared: bool = False) -> Iterator[s
 
 
 def _ratios(found: Sequence[Speedup]) -> str:
-    """Returns "0.68x [0.59, 0.77]" of one setting, "0.50x to 0.67x" of several."""
+    """Returns "0.68x [0.59, 0.77]" of one setting, "0.67x and 0.50x" of two, "0.50x to 0.67x" of several."""
     if len(found) == 1:
         return describe_ratio(found[0])
-    low, high = (f"{end(one.ratio for one in found):.2f}x" for end in (min, max))
-    return low if low == high else f"{low} to {high}"
+    shown = [f"{one.ratio:.2f}x" for one in (found if len(found) == 2 else sorted(found, key=lambda one: one.ratio))]
+    return shown[0] if shown[0] == shown[-1] else f"{shown[0]} {'and' if len(found) == 2 else 'to'} {shown[-1]}"

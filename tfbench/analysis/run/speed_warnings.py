@@ -170,22 +170,23 @@ def _nothing_measured(run: Evidence) -> Iterator[Values]:
 
 @SPEED.row(
     "No steady steps: {steps} belong to the warm-up, so there is no speed.",
-    "Train more steps, or lower measurement.warmup_steps ({warmup}).",
+    "Train longer (--seconds 5), or lower the warm-up (--set measurement.warmup_steps={warmup}).",
 )
 def _only_warmup(run: Evidence) -> Iterator[Values]:
     if run.result.spans and not run.steady:
         steps = count(sum(span.num_steps for span in run.result.spans), "measured step")
-        yield {"steps": f"all {steps}", "warmup": run.result.request.recipe.measurement.warmup_steps}
+        yield {"steps": f"all {steps}", "warmup": run.result.request.recipe.measurement.warmup_steps // 2}
 
 
 @SPEED.row(
     "Too short: {spans} in {seconds:.3g} s. At least {least} are needed to show how much the speed varies.",
-    "Train more steps.",
+    "Train longer (--seconds {longer}).",
 )
 def _few_spans(run: Evidence) -> Iterator[Values]:
     if 0 < len(run.steady) < MIN_SPANS:
         seconds = math.fsum(span.seconds for span in run.steady)
-        yield {"spans": count(len(run.steady), "timing"), "seconds": seconds, "least": MIN_SPANS}
+        longer = math.ceil(1.2 * seconds * MIN_SPANS / len(run.steady))
+        yield {"spans": count(len(run.steady), "timing"), "seconds": seconds, "least": MIN_SPANS, "longer": longer}
 
 
 @SPEED.row("Step times vary around {median:.3g} ms: {seen}.", "Check for background load, then rerun with --repeats 5.")
@@ -214,12 +215,12 @@ def _drifting(run: Evidence) -> Iterator[Values]:
     trend = spans.trend_deviations([time for time in times if time is not None])
     change = last / first - 1 if first and last else 0.0
     if first and last and abs(change) > MAX_DRIFT and trend * math.copysign(1, change) > TREND_DEVIATIONS:
-        is_slower = change > 0
+        is_slower, warmup = change > 0, run.result.request.recipe.measurement.warmup_steps or 1
         yield {
             "change": f"{100 * abs(change):.0f} % {'slower' if is_slower else 'faster'}",
             "action": "Check for background load and heat, then rerun."
             if is_slower
-            else "Raise measurement.warmup_steps, and train more steps.",
+            else f"Lengthen the warm-up (--set measurement.warmup_steps={10 * warmup}).",
             "first": 1e3 * first,
             "last": 1e3 * last,
         }

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from tfbench.analysis.run.early_stop import reaches
 from tfbench.analysis.run.spans import Evidence, Values, WarningTable
 from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
-from tfbench.recipe.registry import CODE_NOTE
+from tfbench.recipe.registry import is_code
 from tfbench.recipe.sections import REGRESSION_LOSSES
 from tfbench.records.machine import PeakCheck
 from tfbench.records.run import RunResult
-from tfbench.wording import count
+from tfbench.wording import count, join_words
 
 # Rate of the input pipeline alone over that of the training. Where both share the cores, the time of a sample is the
 # sum of both, so that below 1.5 more than two thirds of it go into the input; where a GPU trains, less than a third of
@@ -25,6 +25,7 @@ _MUCH_WAITING = 0.05  # of a step: waiting for a slower worker that is worth a w
 _NUM_NAMED = 5  # layers that are named; more make nobody wiser
 _ONLY_TO_THE_END = ("checkpoint_every_epochs", "num_predictions", "per_class_accuracy")  # of a run without limits
 _OF_LEARNING = ("model", "dataset", "training")  # the sections that what is learned hangs on
+_LEARNED_LESS = "Find out why the network learned less before you quote this run."
 _NOT_MEANT_FOR = {
     "cpu": "training may take days there. Use a GPU (--devices gpu), or measure a part (--steps 20).",
     "gpu": "it is too small for one. Use --devices cpu.",
@@ -32,6 +33,7 @@ _NOT_MEANT_FOR = {
 
 _NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?")
 
+LEARNING = WarningTable()
 LIMITS = WarningTable()
 EARLY = WarningTable()  # known before the training begins
 NOTES = WarningTable()  # what the user asked for, by which no figure is wrong
@@ -67,7 +69,7 @@ def _short_epochs(run: Evidence) -> Iterator[Values]:
         yield {"ready": 100 * run.ready_share, "gain": 100 * run.ready_share / run.headroom}
 
 
-@LIMITS.row("No model_flops_utilization: {why}. Rerun on an idle machine.")
+@LIMITS.row("Share of the peak FLOP/s not known: {why}.", "Rerun on an idle machine.")
 def _no_peak(run: Evidence) -> Iterator[Values]:
     checks, reached = run.result.peak_checks, run.flops_per_second
     if not reached or len(checks) < 2:
@@ -88,7 +90,7 @@ def find_peak(checks: Sequence[PeakCheck]) -> float | None:
     return max(check.flops_per_second for check in checks)
 
 
-@LIMITS.row("No flops_per_sample: the operations of these are not known: {layers}.", "{action}")
+@LIMITS.row("FLOPs not counted, because tfbench does not know the operations of {layers}.", "{action}")
 def _unknown_layers(run: Evidence) -> Iterator[Values]:
     if layers := run.result.model.uncounted_layers if run.result.model else ():
         more = f" and {len(layers) - _NUM_NAMED} more" if len(layers) > _NUM_NAMED else ""
@@ -145,20 +147,21 @@ def _whole_executions(run: Evidence) -> Iterator[Values]:
         yield {"executed": steps + -steps % size, "steps": steps, "size": size}
 
 
-@LIMITS.row("Loss was not finite in {epochs}: the model did not learn.", "Lower training.optimizer.learning_rate.")
+@LEARNING.row("Loss was not finite in {epochs}: the model did not learn.", "Lower training.optimizer.learning_rate.")
 def _loss_not_finite(run: Evidence) -> Iterator[Values]:
     if broken := [record.epoch for record in run.result.epochs if record.loss is None]:
         yield {"epochs": f"{count(len(broken), 'epoch')} (first: {broken[0]})"}
 
 
-@LIMITS.row("{name} was {value} at epoch {epoch}; expected {low:g} to {high:g}{of}.", "{action}")
+@LEARNING.row("{name} after epoch {epoch} is {value}; the recipe{as_it_is} reaches {low:g} to {high:g}.", "{action}")
 def _outside_of_band(run: Evidence) -> Iterator[Values]:
     """Holds for each epoch whose validation is outside of what the recipe expects; not of synthetic or limited runs."""
     request, records = run.result.request, {str(record.epoch): record for record in run.result.epochs}
     if run.result.is_synthetic or request.recipe.measurement.is_limited:
         return
-    changed = [key for key in request.overrides if key.partition(".")[0] in _OF_LEARNING]
-    of = f" without your changes to {', '.join(changed)}" if changed else ""
+    set_keys = [key.partition(".") for key in request.overrides if key != "training.epochs"]
+    changed = join_words([key for section, _, key in set_keys if section in _OF_LEARNING])
+    weaker = f"Your change of {changed} may explain it." if changed else _LEARNED_LESS
     expected = {"val_loss": request.recipe.expect.val_loss_at_epoch}
     if request.recipe.training.loss not in REGRESSION_LOSSES:
         expected = {"val_accuracy": request.recipe.expect.val_accuracy_at_epoch} | expected
@@ -170,19 +173,38 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
                 continue
             is_better = value is not None and (value > high) == (name == "val_accuracy")
             action = "That is too good: look for validation samples in the training set, or an easier task."
-            action = action if is_better else "Find out why the network learned less before you quote this run."
-            shown = "not finite" if value is None else f"{value:.4g}"
-            yield {"name": name, "value": shown, "epoch": epoch, "low": low, "high": high, "of": of, "action": action}
+            yield {
+                "name": f"Validation {name.removeprefix('val_')}",
+                "epoch": epoch,
+                "value": "not finite" if value is None else f"{value:.4g}",
+                "as_it_is": " unchanged" if changed else "",
+                "low": low,
+                "high": high,
+                "action": action if is_better else weaker,
+            }
 
 
 @NOTES.row(
-    "{devices} logical CPU devices share cores: this measures overhead, not scaling.",
+    "{devices} logical CPU devices share all cores: this shows overhead, not scaling.",
     "Use GPUs to measure scaling.",
 )
 def _shared_cores(run: Evidence) -> Iterator[Values]:
     devices = run.result.placement.devices if run.result.placement else ()
     if (number := sum(device.startswith("cpu") for device in devices)) > 1:
         yield {"devices": number}
+
+
+@NOTES.row("The network is code of {name}{digest}.")
+def _own_code(run: Evidence) -> Iterator[Values]:
+    model, name = run.result.model, run.result.request.recipe.model.name
+    if model and is_code(name):
+        yield {"name": name, "digest": f" (SHA-256 {model.digest})" if model.digest else ""}
+
+
+@NOTES.row("The network trains as it was compiled, with its own loss and optimizer ({optimizer}).")
+def _own_training(run: Evidence) -> Iterator[Values]:
+    if run.result.model and run.result.model.own_optimizer:
+        yield {"optimizer": run.result.model.own_optimizer}
 
 
 @NOTES.row("Synthetic data: compare speed, ignore accuracy.", "{action}")
@@ -194,7 +216,7 @@ def _synthetic_data(run: Evidence) -> Iterator[Values]:
 
 @NOTES.row(
     "Limited to {limits} after the warm-up instead of {epochs}: validation was skipped, and training is incomplete.",
-    "Leave out --steps and --seconds to train to the end.",
+    "To train to the end, use `tfbench run` without --steps and --seconds.",
 )
 def _limited(run: Evidence) -> Iterator[Values]:
     measurement, training = run.result.request.recipe.measurement, run.result.request.recipe.training
@@ -213,14 +235,13 @@ def _left_out(run: Evidence) -> Iterator[Values]:
 
 
 def find_warnings(result: RunResult) -> tuple[str, ...]:
-    """Returns a text for each thing that makes a run's figures doubtful; what speaks against the speed comes first.
+    """Returns a text for each thing that makes a run's figures doubtful: first of what it learned, then of its speed.
 
     A profile has warnings of the machine alone, since it trains nothing.
     """
     run = Evidence(result)
-    of_speed, of_training = ((), ()) if result.request.profile else (SPEED.texts(run), LIMITS.texts(run))
-    noted = [text for text in result.notes if not text.startswith(CODE_NOTE)]
-    return tuple(dict.fromkeys((*MACHINE.texts(run), *of_speed, *noted, *of_training, *EARLY.texts(run))))
+    first, speed, last = (() if result.request.profile else table.texts(run) for table in (LEARNING, SPEED, LIMITS))
+    return tuple(dict.fromkeys((*first, *MACHINE.texts(run), *speed, *result.notes, *last, *EARLY.texts(run))))
 
 
 def find_early_warnings(result: RunResult) -> tuple[str, ...]:
@@ -231,8 +252,7 @@ def find_early_warnings(result: RunResult) -> tuple[str, ...]:
 def find_notes(result: RunResult) -> tuple[str, ...]:
     """Returns what no figure is wrong by: how devices were chosen, and what the user asked for."""
     of_training = () if result.request.profile else NOTES.texts(Evidence(result))
-    code = [text for text in result.notes if text.startswith(CODE_NOTE)]
-    return tuple(dict.fromkeys((*(result.placement.notes if result.placement else ()), *code, *of_training)))
+    return tuple(dict.fromkeys((*(result.placement.notes if result.placement else ()), *of_training)))
 
 
 def merge_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from tfbench.report.table import Column, Section, Table, short_warnings, warning
 from tfbench.wording import count
 
 _BAR, _WIDEST = 40, 10  # characters of a bar; its high end over its low end, at most
+_MAX_WARNINGS = 2  # kinds on a screen
 _NAMED_CHARACTERS = 40  # of the names of two setups, up to which they stand above their columns
 
 
@@ -39,7 +40,8 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
     ]
     for setup in setups:
         title = "speed-up" if len(setups) == 2 else f"{names[setup]} vs {names[baseline]}"
-        columns.append(Column(f"speed {setup}", names[setup], rank=2 if setup != baseline and len(setups) > 2 else 0))
+        rank = 2 if setup != baseline and len(setups) > 2 else 0
+        columns.append(Column(f"speed {setup}", names[setup], rank=rank, hidden_as=f"speed of {names[setup]}"))
         columns += [Column(f"ratio {setup}", title)] if setup != baseline else []
         columns += [Column(f"energy {setup}", "samples/J", rank=1)] if has_energy(comparison) else []
     rows = []
@@ -202,7 +204,7 @@ def _energy_text(entry: Entry) -> str:
 NO_VERDICT = "Nothing is compared: there is one setup, or none with a speed."
 
 
-def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_full: bool = True) -> list[Section]:
+def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, report: str = "") -> list[Section]:
     """Returns the verdict, the table, what was published, and what speaks against the speeds.
 
     The table has a row a number of devices, if it is that in which the setups differ.
@@ -210,8 +212,9 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
     Args:
         comparison: What is shown.
         verdict: Its sentences, the most important first.
-        is_full: Whether to list every published result and warning.
+        report: The command that lists every published result and warning; "": they are listed here.
     """
+    is_full = not report
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     has_signs = any(entry.speedup or entry.interval for entry in entries)
     signs = [legend(comparison, is_full=is_full)] if has_signs else []
@@ -237,5 +240,4 @@ def comparison_sections(comparison: Comparison, verdict: Sequence[str], *, is_fu
         left_out = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
         none = ["None of the runs has one."] if comparison.runs else []
         return [*sections, warnings_section([*left_out, *found] or none)]
-    details = "  A report of these runs says what to do about them."
-    return [*sections, *short_warnings(found, details=details)]
+    return [*sections, *short_warnings(found, most=_MAX_WARNINGS, details=f"  All warnings  {report}")]

@@ -6,6 +6,7 @@ from tfbench.records.sweep import format_value
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings_section
 from tfbench.wording import join_words
 
+_NUM_NAMED = 3  # settings that must be equal and are not; those of the recipe and the environment are listed below
 _HEADINGS = {
     "recipe": "Recipe",
     "run": "Run",
@@ -52,7 +53,10 @@ def describe_speed(difference: RunDifference) -> str:
 def _describe_unequal(difference: RunDifference) -> str:
     first, second = title_of(difference.a.backend), title_of(difference.b.backend)
     if difference.unequal:
-        names = [f"{one.name} ({format_value(one.a)} vs {format_value(one.b)})" for one in difference.unequal]
+        names = [
+            f"{one.name} ({format_value(one.a)} vs {format_value(one.b)})" for one in difference.unequal[:_NUM_NAMED]
+        ]
+        names += [f"{num} more"] if (num := len(difference.unequal) - _NUM_NAMED) > 0 else []
         told = f"Not comparable: A and B differ in {join_words(names)}."
         return f"{told} Their speeds do not compare devices or strategies."
     if first != second:

@@ -28,9 +28,17 @@ def reference_section(matches: Sequence[ReferenceMatch], *, is_full: bool = True
         reasons = {match.reason for match in others}
         why = reasons.pop() if len(reasons) == 1 else "the report lists the reasons"
         sentences.append(f"{count(len(others), 'published result')} not comparable: {why}.")
-    rows = [match.reference["figures"] | {"of": _describe_match(match)} for match in matches]
-    names = dict.fromkeys(name for row in rows for name in row if name != "of")
-    columns = (*(Column(name, name, format_number) for name in names), Column("of", "compared with", align="left"))
+    names = dict.fromkeys(name for match in matches for name in match.reference["figures"])
+    columns = (
+        Column("on", "published on", align="left"),
+        *(Column(name, name, format_number) for name in names),
+        Column("is_comparable", "comparable", align="left"),
+    )
+    rows = [
+        match.reference["figures"]
+        | {"on": name_reference(match.reference), "is_comparable": f"no: {match.reason}" if match.reason else "yes"}
+        for match in matches
+    ]
     notes = [f"{one['hardware']}: {one['notes']}" for match in matches if (one := match.reference).get("notes")]
     sources = dict.fromkeys(match.reference.get("source") for match in matches)
     table = Table("published figures", columns, rows, (*notes, *(f"Source: {one}" for one in sources if one)))
@@ -51,11 +59,6 @@ def name_reference(reference: Mapping[str, Any]) -> str:
     return f"{reference['hardware']}, {reference['devices']}{mark}"
 
 
-def _describe_match(match: ReferenceMatch) -> str:
-    told = "speed comparable; hardware and software differ" if match.pairs else f"not comparable: {match.reason}"
-    return f"{name_reference(match.reference)}: {told}"
-
-
 def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
     """Returns what a published figure is compared with, and the ratio."""
     label = ", ".join(part for part in (pair.setup, describe_setting(pair.setting)) if part)
@@ -65,7 +68,9 @@ def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
 
 def describe_ratio(reference: Mapping[str, Any], pair: FigurePair) -> str:
     """Returns how a run alone compares: "0.38x Intel i7-6850K, cpu (3,497 vs 9,100 samples/s)"."""
+    is_of_all = reference["figures"].keys().isdisjoint(("samples_per_second", "epoch_seconds"))
     speeds = f"{format_speed(pair.ours)} vs {format_speed(pair.theirs)} samples/s"
+    speeds += "; theirs includes validation" if is_of_all else ""
     return f"{format_ratio(pair.ratio)}x {name_reference(reference)} ({speeds})"
 
 

@@ -51,7 +51,7 @@ def judgement_sentence(check: RegressionCheck, num_failed: int = 0) -> str:
     passed = f"FAILED: {count(num_failed, 'run')} failed. The others" if num_failed else "PASSED"
     if check.is_blind and check.judgement in ("no measurable difference", "slower"):
         link = "" if num_failed else ", but"
-        return f"{passed}{link} inconclusive: {change}. Try --repeats {2 * check.current.num}."
+        return f"{passed}{link} inconclusive: {change}. Try --repeats {2 * check.current.num}, also for the baseline."
     limit = f", but not measurably by more than {100 * check.fail_above:g} %" if check.judgement == "slower" else ""
     return f"{passed}: {check.judgement}{limit}, {change}"
 

@@ -24,9 +24,8 @@ def legend(comparison: Comparison, *, is_full: bool = True) -> str:
     """Returns what the signs in the table of a comparison mean, and what its figures are, or where that is told."""
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     marks = {mark(entry.speedup) for entry in entries if entry.speedup}
-    told = ", ".join(f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks)
-    figures = "Geometric mean of runs ± 95 % interval." if is_full else "± 95 % interval. More: tfbench help results"
-    return f"{told}{'. ' if told else ''}{figures}"
+    told = ["± 95 % CI", *(f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks)]
+    return f"{'Geometric mean of runs ' * is_full}{', '.join(told)}.{' More: tfbench help results' * (not is_full)}"
 
 
 def outcome_word(entry: Entry) -> str:

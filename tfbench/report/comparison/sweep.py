@@ -16,6 +16,7 @@ from tfbench.records.sweep import (
     list_settings,
 )
 from tfbench.report.comparison.scaling import scaling_title
+from tfbench.report.comparison.speeds import short_key
 from tfbench.report.document import to_plain
 from tfbench.report.formats import format_guess
 from tfbench.report.table import Section, facts, text
@@ -59,7 +60,7 @@ def taste_sections(plan: SweepPlan) -> list[Section]:
     if seconds is None or seconds >= _TASTE_SECONDS or plan.scaling_modes:
         return []
     longer = f"--repeats {max(2 * plan.num_rounds, 3)} --seconds 5"
-    return [Section(f"Quick look only ({seconds:g} s per run). Before you decide, add {longer} to the command.")]
+    return [Section(f"Quick look only ({seconds:g} s per run). Before you decide, repeat the command with {longer}.")]
 
 
 def run_label(plan: SweepPlan, planned: PlannedRun) -> str:
@@ -72,9 +73,11 @@ def run_label(plan: SweepPlan, planned: PlannedRun) -> str:
 
 def crossover_sentences(found: Crossover) -> list[str]:
     """Returns where one setup overtakes the other, or that none is seen to; nothing where none are compared."""
-    short, setups = found.key.rpartition(".")[2], name_setups(found.setups)
+    short, setups = short_key(found.key), name_setups(found.setups)
     told = [_describe_crossing(crossing, short, setups) for crossing in found.crossings]
-    return told if told or not found.points else [f"No crossover found over {short} in this range."]
+    if told or not found.points:
+        return told
+    return [f"No crossover found from {short} {min(found.points):,} to {max(found.points):,}."]
 
 
 def crossover_document(found: Crossover, plan: SweepPlan, *, is_complete: bool) -> dict[str, Any]:

@@ -116,7 +116,8 @@ def _layers(result: RunResult, step: StepProfile, show: Callable[[float], str], 
         Column("share", "share", format_percent),
         Column("work", "limit (of peak)", _bound, align="left"),
     )
-    return Section("", tables=(Table("", columns, shown),))
+    limit = "limit: arithmetic or memory, whichever is nearer to its peak; neither: both are below 25 %"
+    return Section("", tables=(Table("", columns, shown, (limit,)),))
 
 
 def _bound(work: Work) -> str:

@@ -46,7 +46,7 @@ def _describe_values(spec: DatasetSpec) -> str:
 
 
 def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tuple[str, str]]:
-    parameters = f"{table.num_parameters:,}, of which {table.num_kernel_weights:,} weights"
+    parameters = f"{table.num_parameters:,} ({table.num_kernel_weights:,} in kernels)"
     if table.num_trainable_parameters != table.num_parameters:
         parameters += f"; {table.num_trainable_parameters:,} are trained"
     yield "parameters", parameters

@@ -9,7 +9,7 @@ from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.run import RunResult, Summary, TrackedRun, read_fast
-from tfbench.records.sweep import format_value
+from tfbench.records.sweep import GROUP_TAG, format_value
 from tfbench.report.comparison.references import describe_ratio, format_ratio, reference_section
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.table import Column, Section, Table, facts, format_metric, short_warnings, warnings_section
@@ -219,7 +219,8 @@ def next_section(
         is_full: Whether the journal and the place in MLflow are named, too.
     """
     store = store_of(store_hint)
-    details = command_line("runs", result.request.run_id[:_ID_CHARACTERS], store=store)
+    token = result.request.tags.get(GROUP_TAG) or result.request.run_id
+    details = command_line("runs", token[:_ID_CHARACTERS], store=store)
     lines = [("Journal", store_hint if is_full else ""), ("Details", "" if is_full else details)]
     if tracked:
         lines += [("MLflow", text) for text in (tracked.tracking_uri, f"run {tracked.run_id}") if is_full]
