@@ -165,11 +165,13 @@ def _explain_all(cls: Any, error: pydantic.ValidationError, where: str, values: 
 def _name_path(steps: Iterable[Any], values: Any) -> Iterator[str]:
     """Yields the keys to a value, without what tells the choices of a union apart: the value of "name" or "type"."""
     for step in steps:
-        is_table = isinstance(values, Mapping)
-        if is_table and step not in values and step in (values.get("name"), values.get("type")):
+        if isinstance(values, Mapping) and step not in values and step in (values.get("name"), values.get("type")):
             continue
         yield str(step)
-        values = values[step] if isinstance(values, list | tuple) or (is_table and step in values) else None
+        try:
+            values = values[step]
+        except (LookupError, TypeError):  # what is missing, or of another type
+            values = None
 
 
 def _explain(cls: type, problem: Any, where: str, values: Any) -> str:

@@ -92,9 +92,12 @@ def stack(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
-global_batch_size_option = click.option(
-    "--global-batch-size", "--batch-size", metavar="N", type=int, help="Samples per step, over all replicas."
-)
+def batch_size_option(meaning: str) -> Callable[[F], F]:
+    """Returns the option of the batch size, with its meaning for a command."""
+    return click.option("--global-batch-size", "--batch-size", metavar="N", type=int, help=meaning)
+
+
+global_batch_size_option = batch_size_option("Samples per step, over all replicas.")
 _STRATEGY = (
     "default: plain Keras. mirrored: one replica per device. multi_worker: one process per worker. model: split "
     "weights. hybrid: split batches and weights."

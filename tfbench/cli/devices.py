@@ -136,7 +136,7 @@ def _describe(gpus: "Sequence[Gpu]", installed: "Sequence[Framework]", energy: "
     from tfbench.recipe.backend_support import title_of
     from tfbench.report import table
 
-    rows = [("cpu", f"{os.cpu_count()} cores; cpu:0, cpu:1, ... are logical devices that share them")]
+    rows = [("cpu", f"{os.cpu_count()} logical cores, shared by cpu:0, cpu:1, ... (logical devices)")]
     for index, gpu in enumerate(gpus):
         memory = f", {gpu.memory_bytes / 2**30:.1f} GiB" if gpu.memory_bytes else ""
         rows.append((f"gpu:{index}", f"{gpu.name}{memory}, driver {gpu.driver or 'unknown'}"))

@@ -67,7 +67,7 @@ def run_command(
 
     The model trains in its own process. A journal and MLflow keep every epoch. With --repeats, several processes do
     the same one after another, and the result is their mean with a 95 % interval. With --until-precise, they stop
-    when the interval of the speed is within ± SHARE, after at most --repeats runs.
+    when the interval of the speed is within ± SHARE, after at most --repeats runs (20).
 
     On several machines, run the same command on each. Slurm, MPI and torchrun set which worker each one is; otherwise
     use --coordinator, --num-workers and --worker-index. TensorFlow needs the addresses of all workers, with commas.

@@ -164,7 +164,7 @@ def export_command(run: str, output: Path | None, store: "Store") -> None:
     require_free(target)
     write_to(target, data)
     if not is_stdout(target):
-        echo_lines([f"{target}: run {run_id}, {len(records)} records."])
+        echo_lines([f"{target}: run {run_id}, {len(records)} lines of JSON."])
 
 
 @click.command("import", short_help="Import exported runs.")

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from tfbench.cli._measuring import Measuring, measures
-from tfbench.cli._options import GroupedCommand, global_batch_size_option, plan_options
+from tfbench.cli._options import GroupedCommand, batch_size_option, plan_options
 from tfbench.cli._sweeping import make_sweep
 from tfbench.errors import ExitCode
 
@@ -14,11 +14,9 @@ from tfbench.errors import ExitCode
 @click.argument("recipe")
 @click.option("--replicas", required=True, metavar="N,N,...", help="Numbers of devices, such as 2,4; 1 is added.")
 @click.option("--modes", metavar="MODE,...", default="data", help="How devices share the work.")
-@click.option(
-    "--strong/--weak", "is_strong", default=True, help="Divide the batch, or give each device --batch-size samples."
-)
+@click.option("--strong/--weak", "is_strong", default=True, help="Divide the batch, or give each device a whole one.")
 @click.option("--devices", type=click.Choice(["gpu", "cpu"]), help="cpu: they share cores. [default: gpu, if any]")
-@global_batch_size_option
+@batch_size_option("Samples per step: over all devices; with --weak, on each.")
 @plan_options(seconds=5)
 @measures
 def scale_command(

@@ -193,7 +193,8 @@ def short_warnings(
 def _first_sentence(text: str) -> str:
     first, stop, _ = text.partition(". ")
     first += stop.rstrip()
-    return textwrap.shorten(f"{first[0].upper()}{first[1:]}", _WARNING_CHARACTERS, placeholder=" ...")
+    is_word = first.partition(" ")[0].isalpha()  # not a file or a key
+    return textwrap.shorten(first[0].upper() + first[1:] if is_word else first, _WARNING_CHARACTERS, placeholder=" ...")
 
 
 def metric_title(name: str) -> str:

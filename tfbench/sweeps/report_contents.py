@@ -81,5 +81,6 @@ def _list_commands(plan: SweepPlan | None, results: Iterable[RunResult]) -> tupl
     commands = tuple(command_line(*words) for words in asked if words)
     if not plan or not commands:
         return commands
-    where = plan.argv.index("--store") if "--store" in plan.argv else len(plan.argv)
-    return (*commands, command_line("report", "--sweep", "@last", *plan.argv[where : where + 2]))
+    pairs = zip(("", *plan.argv), plan.argv, strict=False)
+    store = [word for before, word in pairs if "--store" in (before, word) or word.startswith("--store=")]
+    return (*commands, command_line("report", "--sweep", "@last", *store))

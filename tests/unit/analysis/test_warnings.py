@@ -20,6 +20,7 @@ from builders import (
 from tfbench.analysis.run.spans import Evidence
 from tfbench.analysis.run.speed_warnings import MACHINE, SPEED
 from tfbench.analysis.run.warnings import (
+    CODE,
     EARLY,
     LEARNING,
     LIMITS,
@@ -30,9 +31,10 @@ from tfbench.analysis.run.warnings import (
 from tfbench.records.energy import GpuState, MachineState
 from tfbench.records.machine import InputCheck, PeakCheck
 from tfbench.records.placement import ExchangeCheck, ReplicaCheck, StepParts
+from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, StepSpan
 
-TABLES = (LEARNING, MACHINE, SPEED, LIMITS, EARLY, NOTES)
+TABLES = (LEARNING, MACHINE, SPEED, LIMITS, EARLY, CODE, NOTES)
 GPU = "0000:3b:00.0"
 QUIET = GpuState(
     clock_mhz=1980.0,
@@ -271,10 +273,6 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     ),
     "unused_gpu": ([run(placement=build_placement(unused_gpu="no driver"))], []),
     "other_purpose": ([asked(recipe={"not_meant_for": ["cpu"]})], [asked(recipe={"not_meant_for": ["gpu"]})]),
-    "shared_cores": (
-        [run(placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2))],
-        [run(placement=build_placement(devices=("gpu:0", "gpu:1")))],
-    ),
     "own_code": (
         [
             run(request=OWN_CODE, model=ModelSummary(num_parameters=9, num_trainable_parameters=9, digest="6c3e")),
@@ -285,6 +283,10 @@ CASES: dict[str, tuple[list[RunResult], list[RunResult]]] = {
     "own_training": (
         [run(model=ModelSummary(num_parameters=9, num_trainable_parameters=9, own_optimizer="AdamW"))],
         [],
+    ),
+    "shared_cores": (
+        [run(placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2))],
+        [run(placement=build_placement(devices=("gpu:0", "gpu:1")))],
     ),
     "synthetic_data": ([run(dataset=SYNTHETIC)], []),
     "limited": ([asked(measurement={"steps": 200, "seconds": 2.5}), learned(0.1, measurement={"steps": 5})], []),
@@ -338,6 +340,32 @@ def test_what_was_learned_comes_before_the_speed_and_what_was_asked_for_is_no_wa
     ]
     assert tuple(one.split()[0] for one in find_warnings(result)) == ("Loss", "Training", "another")
     assert find_notes(result)[0] == "no GPU found" and len(find_notes(result)) == 5
+
+
+@pytest.mark.parametrize(
+    ("key", "optimizer", "is_blamed"),
+    [
+        ("training.optimizer.learning_rate", {}, True),
+        *((key, {}, False) for key in ("dataset.data", "training.seed", "training.compiler", "training.epochs")),
+        ("training.epochs", {"learning_rate_schedule": {"name": "CosineDecay"}}, True),
+    ],
+)
+def test_what_was_set_is_blamed_for_accuracy_only_where_it_may_change_it(
+    key: str, optimizer: dict[str, Any], is_blamed: bool
+) -> None:
+    found = learned(0.1, training={"epochs": 1, "optimizer": {"name": "adam"} | optimizer})
+    (text,) = find_warnings(dataclasses.replace(found, request=dataclasses.replace(found.request, overrides=(key,))))
+    assert ("may explain it" in text) == is_blamed
+
+
+def test_a_limit_of_steps_is_to_be_replaced_by_a_longer_one() -> None:
+    assert "(--seconds 12 instead of --steps)" in find_warnings(asked(measurement={"warmup_steps": 45, "steps": 60}))[0]
+
+
+def test_what_a_profile_is_of_is_noted() -> None:
+    request = dataclasses.replace(OWN_CODE, profile=ProfileRequest())
+    (note,) = find_notes(run(request=request, model=CASES["own_code"][0][0].model))
+    assert note.startswith("The network is code of nets.py:build_model")
 
 
 def test_synthetic_and_limited_runs_are_not_expected_to_learn() -> None:

@@ -41,6 +41,7 @@ def test_the_planted_crossover_is_found(tfbench: Cli, fake: MakeRuns) -> None:
     _, _, verdict = tfbench(*SEARCH).stdout.partition("\nVerdict\n")
     crossing, best = (" ".join(text.split()) for text in verdict.split("\n- ", 2)[:2])
     assert "overtakes" in crossing and best.startswith("Use ")
+    assert crossing.removeprefix("- ") == read(tfbench("compare", "--sweep", "@last", "--format", "json"))["verdict"][0]
 
 
 def test_a_sweep_that_refines_makes_the_same_runs(tfbench: Cli, fake: MakeRuns) -> None:

@@ -65,6 +65,16 @@ def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: S
 
 
 @pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("store", [("--store", "runs"), ("--store=runs",), ()])
+def test_a_report_is_made_again_from_the_store_of_its_sweep(in_tmp_path: Path, store: tuple[str, ...]) -> None:
+    plan = build_plan(argv=("sweep", *store, "--quick"))
+    write_sweep(Store(Path("mlruns")), plan, lambda planned: 100.0)
+    found = compare_stored(Store(Path("mlruns")))
+    contents = gather_contents(Store(Path("mlruns")), found, plan, created=1.0)
+    assert contents.commands[-1] == " ".join(("tfbench report --sweep @last", *store))
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_any_runs_make_a_report_with_the_commands_that_made_them(in_tmp_path: Path) -> None:
     store = Store(Path("mlruns"))
     for index in (0, 2, 6):

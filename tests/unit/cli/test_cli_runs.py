@@ -105,6 +105,15 @@ def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Sto
     assert done.stdout.splitlines()[-1] == "and 4 more: --limit 6 shows them."
 
 
+def test_a_run_is_listed_with_what_was_set_for_it(tfbench: Cli, in_tmp_path: Path) -> None:
+    result = build_sized_result(1)
+    request = dataclasses.replace(result.request, overrides=("training.global_batch_size",))
+    write_journal(Store(Path("mlruns")), dataclasses.replace(result, request=request))
+    (entry,) = read(tfbench("runs", "--format", "json"))
+    assert entry["changes"] == [f"global_batch_size={request.recipe.training.global_batch_size}"]
+    assert entry["changes"][0] in tfbench("runs").stdout
+
+
 def test_one_run_is_shown_with_all_there_is(tfbench: Cli, store: Store) -> None:
     done = tfbench("runs", "1111")
     assert (done.exit_code, done.stderr) == (0, "")

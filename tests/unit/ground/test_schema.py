@@ -51,6 +51,7 @@ class Outer:
     text: Text = "a"
     mode: Literal["fast", "slow"] = "fast"
     widths: tuple[Count, ...] = (1, 2)
+    band: tuple[Number, Number] = (0.0, 1.0)
     inner: Inner = dataclasses.field(default_factory=Inner)
     shape: Annotated[Square | Circle, pydantic.Field(discriminator="name")] = dataclasses.field(default_factory=Square)
 
@@ -76,6 +77,7 @@ class Outer:
         ({"text": ""}, "outer.text: "),
         ({"mode": "slwo"}, "outer.mode: must be one of fast, slow. Received: 'slwo'. Did you mean 'slow'?"),
         ({"widths": [1, 0]}, "outer.widths.1: must be greater than or equal to 1. Received: 0."),
+        ({"band": [1.0]}, "outer.band.1: missing."),
         ({"widths": 5}, "outer.widths: must be a list, such as [1, 2]. Received: 5."),
         ({"inner": {"depth": 0}}, "outer.inner.depth: must be greater than or equal to 1. Received: 0."),
         ({"cuont": 1}, "outer.cuont: unknown key. Did you mean 'count'? Known keys: count, number, "),

@@ -86,6 +86,12 @@ def test_a_profile_is_shown_as_in_the_golden_file(golden: Golden, is_whole: bool
     assert max(map(len, lines)) <= 80
 
 
+def test_the_number_of_rounds_includes_those_left_out() -> None:
+    rounds = tuple(build_round(1 + number / 10) for number in range(5))
+    lines = profile_lines(build_profiled(build_profile(rounds=rounds)))
+    assert "(5 rounds, 1 slowest excluded)" in "\n".join(lines)
+
+
 def test_a_deep_network_fits_a_screen_with_its_longest_layers_first() -> None:
     lines = profile_lines(build_deep(40))
     assert len(lines) <= 30 and max(map(len, lines)) <= 80

@@ -10,6 +10,7 @@ import pytest
 from sweeps import TWO_SETUPS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.report.comparison.comparison import comparison_table, loss_table, speedup_bars
+from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import wrap_message
 from tfbench.report.history import HistoryEntry, history_section
 from tfbench.report.table import Table, text
@@ -60,7 +61,8 @@ def test_validation_losses_stand_below_the_speeds_of_precisions_and_only_there()
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("num_setups", [2, 3])
 def test_a_comparison_fits(golden: Golden, num_setups: int, width: int) -> None:
-    table = comparison_table(compared(num_setups))
+    found = compared(num_setups)
+    table = comparison_table(found, [legend(found, is_full=False)])
     lines = table.text(width)
     assert max(map(len, lines)) <= width
     figures = [cell for row in table.rows for cell in row.values() if "[" in str(cell) and "]" in str(cell)]

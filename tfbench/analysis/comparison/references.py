@@ -12,6 +12,7 @@ from typing import Any
 from tfbench.analysis.comparison.brief import RunBrief, make_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.equality import flatten
+from tfbench.analysis.run.warnings import BESIDE_WORKLOAD, OF_WORKLOAD
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
@@ -19,15 +20,6 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import format_value
 
 NO_SPEED = "no speed was published"
-# Sections whose values make a workload, and keys among them that do not: which data is told by the run itself, how long
-# is trained does not change the time of an epoch, and how the work is carried out is part of the software.
-_OF_WORKLOAD = ("model.", "dataset.", "training.")
-_BESIDE_WORKLOAD = (
-    "dataset.data",
-    *(f"training.{name}" for name in ("epochs", "stop_at_val_accuracy", "stop_below_error_change", "seed")),
-    *(f"training.{name}" for name in ("steps_per_execution", "data_on_device", "backend", "compiler", "deterministic")),
-    *(f"training.{name}" for name in ("intra_op_threads", "inter_op_threads")),
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,10 +112,11 @@ def _list_other_values(run: RunBrief, own: Mapping[str, Any]) -> Iterator[str]:
         key: value
         for key, value in run.settings.items()
         if (own[key] != value if key in own else key in run.overrides)
-        and key.startswith(_OF_WORKLOAD)
-        and key not in _BESIDE_WORKLOAD
+        and key.startswith(OF_WORKLOAD)
+        and key not in BESIDE_WORKLOAD
     }
-    for key in [key for key in others if key in run.overrides] or others:  # with an optimizer, its defaults differ
-        yield f"{key.partition('.')[2]}={format_value(others[key])}"
+    for key, value in others.items():
+        if key in run.overrides or f"{key.rpartition('.')[0]}.name" not in run.overrides:  # with it, defaults differ
+            yield f"{key.partition('.')[2]}={format_value(value)}"
     if run.is_synthetic:
         yield "synthetic data"

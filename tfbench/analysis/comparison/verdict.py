@@ -68,7 +68,10 @@ def _by_chance(comparison: Comparison) -> str:
     text = f"Largest difference by chance: {describe_ratio(most)}{describe_where([row], comparison)}."
     if wrong := [row for row, one in known if one.judgement in ("faster", "slower")]:
         text += f" Judged different from itself{describe_where(wrong, comparison)}."
-    text += f" Such runs do not show differences below {format_share(max(one.noise_limit or 0.0 for _, one in known))}."
+    else:
+        row, noisiest = max(known, key=lambda place: place[1].noise_limit or 0.0)
+        where = describe_where([row], comparison) if len(known) > 1 else ""
+        text += f" Such runs do not show differences below {format_share(noisiest.noise_limit or 0.0)}{where}."
     is_noisy = any(one.is_too_noisy for _, one in known)
     return f"{text} Try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
 

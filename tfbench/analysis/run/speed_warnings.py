@@ -170,23 +170,29 @@ def _nothing_measured(run: Evidence) -> Iterator[Values]:
 
 @SPEED.row(
     "No steady steps: {steps} belong to the warm-up, so there is no speed.",
-    "Train longer (--seconds 5), or lower the warm-up (--set measurement.warmup_steps={warmup}).",
+    "Train longer ({longer}).",
 )
 def _only_warmup(run: Evidence) -> Iterator[Values]:
     if run.result.spans and not run.steady:
         steps = count(sum(span.num_steps for span in run.result.spans), "measured step")
-        yield {"steps": f"all {steps}", "warmup": run.result.request.recipe.measurement.warmup_steps // 2}
+        yield {"steps": f"all {steps}", "longer": _last(run, 5)}
 
 
 @SPEED.row(
     "Too short: {spans} in {seconds:.3g} s. At least {least} are needed to show how much the speed varies.",
-    "Train longer (--seconds {longer}).",
+    "Train longer ({longer}).",
 )
 def _few_spans(run: Evidence) -> Iterator[Values]:
     if 0 < len(run.steady) < MIN_SPANS:
         seconds = math.fsum(span.seconds for span in run.steady)
-        longer = math.ceil(1.2 * seconds * MIN_SPANS / len(run.steady))
+        longer = _last(run, 1.2 * seconds * MIN_SPANS / len(run.steady))
         yield {"spans": count(len(run.steady), "timing"), "seconds": seconds, "least": MIN_SPANS, "longer": longer}
+
+
+def _last(run: Evidence, seconds: float) -> str:
+    """Returns the option by which a run lasts so long after its warm-up; the first limit that is reached ends it."""
+    instead = " instead of --steps" if run.result.request.recipe.measurement.steps is not None else ""
+    return f"--seconds {math.ceil(seconds)}{instead}"
 
 
 @SPEED.row("Step times vary around {median:.3g} ms: {seen}.", "Check for background load, then rerun with --repeats 5.")
@@ -215,12 +221,13 @@ def _drifting(run: Evidence) -> Iterator[Values]:
     trend = spans.trend_deviations([time for time in times if time is not None])
     change = last / first - 1 if first and last else 0.0
     if first and last and abs(change) > MAX_DRIFT and trend * math.copysign(1, change) > TREND_DEVIATIONS:
-        is_slower, warmup = change > 0, run.result.request.recipe.measurement.warmup_steps or 1
+        is_slower, warmup = change > 0, 10 * run.result.request.recipe.measurement.warmup_steps
+        longer = _last(run, math.fsum(span.seconds for span in run.steady))
         yield {
             "change": f"{100 * abs(change):.0f} % {'slower' if is_slower else 'faster'}",
             "action": "Check for background load and heat, then rerun."
             if is_slower
-            else f"Lengthen the warm-up (--set measurement.warmup_steps={10 * warmup}).",
+            else f"Lengthen the warm-up (--set measurement.warmup_steps={warmup}, with {longer}).",
             "first": 1e3 * first,
             "last": 1e3 * last,
         }

@@ -24,7 +24,15 @@ MAX_OTHER_SHARE = 0.1  # of the machine's processor time: with more of it taken 
 _MUCH_WAITING = 0.05  # of a step: waiting for a slower worker that is worth a warning
 _NUM_NAMED = 5  # layers that are named; more make nobody wiser
 _ONLY_TO_THE_END = ("checkpoint_every_epochs", "num_predictions", "per_class_accuracy")  # of a run without limits
-_OF_LEARNING = ("model", "dataset", "training")  # the sections that what is learned hangs on
+# Sections whose values make a workload, and keys among them that do not: which data is told by the run itself, how long
+# is trained does not change the time of an epoch, and how the work is carried out is part of the software.
+OF_WORKLOAD = ("model.", "dataset.", "training.")
+BESIDE_WORKLOAD = (
+    "dataset.data",
+    *(f"training.{name}" for name in ("epochs", "stop_at_val_accuracy", "stop_below_error_change", "seed")),
+    *(f"training.{name}" for name in ("steps_per_execution", "data_on_device", "backend", "compiler", "deterministic")),
+    *(f"training.{name}" for name in ("intra_op_threads", "inter_op_threads")),
+)
 _LEARNED_LESS = "Find out why the network learned less before you quote this run."
 _NOT_MEANT_FOR = {
     "cpu": "training may take days there. Use a GPU (--devices gpu), or measure a part (--steps 20).",
@@ -37,6 +45,7 @@ LEARNING = WarningTable()
 LIMITS = WarningTable()
 EARLY = WarningTable()  # known before the training begins
 NOTES = WarningTable()  # what the user asked for, by which no figure is wrong
+CODE = WarningTable()  # notes on a network that is code, of a profile, too
 
 
 @LIMITS.row(
@@ -159,8 +168,10 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
     request, records = run.result.request, {str(record.epoch): record for record in run.result.epochs}
     if run.result.is_synthetic or request.recipe.measurement.is_limited:
         return
-    set_keys = [key.partition(".") for key in request.overrides if key != "training.epochs"]
-    changed = join_words([key for section, _, key in set_keys if section in _OF_LEARNING])
+    causes = [key for key in request.overrides if key.startswith(OF_WORKLOAD) and key not in BESIDE_WORKLOAD]
+    if request.recipe.training.optimizer.learning_rate_schedule:  # which is stretched over all epochs
+        causes += [key for key in request.overrides if key == "training.epochs"]
+    changed = join_words([key.partition(".")[2] for key in causes])
     weaker = f"Your change of {changed} may explain it." if changed else _LEARNED_LESS
     expected = {"val_loss": request.recipe.expect.val_loss_at_epoch}
     if request.recipe.training.loss not in REGRESSION_LOSSES:
@@ -184,24 +195,21 @@ def _outside_of_band(run: Evidence) -> Iterator[Values]:
             }
 
 
-@NOTES.row(
-    "{devices} logical CPU devices share all cores: this shows overhead, not scaling.",
-    "Use GPUs to measure scaling.",
-)
+@NOTES.row("Logical CPU devices share all cores: this shows overhead, not scaling.", "Use GPUs to measure scaling.")
 def _shared_cores(run: Evidence) -> Iterator[Values]:
     devices = run.result.placement.devices if run.result.placement else ()
-    if (number := sum(device.startswith("cpu") for device in devices)) > 1:
-        yield {"devices": number}
+    if sum(device.startswith("cpu") for device in devices) > 1:
+        yield {}
 
 
-@NOTES.row("The network is code of {name}{digest}.")
+@CODE.row("The network is code of {name}{digest}.")
 def _own_code(run: Evidence) -> Iterator[Values]:
     model, name = run.result.model, run.result.request.recipe.model.name
     if model and is_code(name):
         yield {"name": name, "digest": f" (SHA-256 {model.digest})" if model.digest else ""}
 
 
-@NOTES.row("The network trains as it was compiled, with its own loss and optimizer ({optimizer}).")
+@CODE.row("The network trains as it was compiled, with its own loss and optimizer ({optimizer}).")
 def _own_training(run: Evidence) -> Iterator[Values]:
     if run.result.model and run.result.model.own_optimizer:
         yield {"optimizer": run.result.model.own_optimizer}
@@ -251,8 +259,9 @@ def find_early_warnings(result: RunResult) -> tuple[str, ...]:
 
 def find_notes(result: RunResult) -> tuple[str, ...]:
     """Returns what no figure is wrong by: how devices were chosen, and what the user asked for."""
-    of_training = () if result.request.profile else NOTES.texts(Evidence(result))
-    return tuple(dict.fromkeys((*(result.placement.notes if result.placement else ()), *of_training)))
+    of_devices, run = result.placement.notes if result.placement else (), Evidence(result)
+    of_training = () if result.request.profile else NOTES.texts(run)
+    return tuple(dict.fromkeys((*of_devices, *CODE.texts(run), *of_training)))
 
 
 def merge_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -67,11 +67,11 @@ def describe_pair(reference: Mapping[str, Any], pair: FigurePair) -> str:
 
 
 def describe_ratio(reference: Mapping[str, Any], pair: FigurePair) -> str:
-    """Returns how a run alone compares: "0.38x Intel i7-6850K, cpu (3,497 vs 9,100 samples/s)"."""
+    """Returns how a run alone compares: "0.38x of Intel i7-6850K, cpu (3,497 vs 9,100 samples/s)"."""
     is_of_all = reference["figures"].keys().isdisjoint(("samples_per_second", "epoch_seconds"))
     speeds = f"{format_speed(pair.ours)} vs {format_speed(pair.theirs)} samples/s"
     speeds += "; theirs includes validation" if is_of_all else ""
-    return f"{format_ratio(pair.ratio)}x {name_reference(reference)} ({speeds})"
+    return f"{format_ratio(pair.ratio)}x of {name_reference(reference)} ({speeds})"
 
 
 def format_ratio(ratio: float) -> str:

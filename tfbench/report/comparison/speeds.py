@@ -24,7 +24,9 @@ def legend(comparison: Comparison, *, is_full: bool = True) -> str:
     """Returns what the signs in the table of a comparison mean, and what its figures are, or where that is told."""
     entries = [entry for row in comparison.rows for entry in row.entries.values()]
     marks = {mark(entry.speedup) for entry in entries if entry.speedup}
-    told = ["± 95 % CI", *(f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks)]
+    has_several = sum(any(row.entries[setup].speedup for row in comparison.rows) for setup in comparison.setups) > 1
+    figures = f"± 95 % CI{' (baseline: widest of its comparisons)' * has_several}"
+    told = [figures, *(f"{sign} {_WORDS.get(name, name)}" for name, sign in MARKS.items() if sign in marks)]
     return f"{'Geometric mean of runs ' * is_full}{', '.join(told)}.{' More: tfbench help results' * (not is_full)}"
 
 

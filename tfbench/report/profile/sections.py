@@ -91,8 +91,9 @@ def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) 
     )
     batch = f" of {count(result.placement.global_batch_size, 'sample')}" if result.placement else ""
     full = "" if step.full_half_width is None else f" ± {format_time(step.full_half_width, 3)}"
-    left_out = f", {step.num_slow_rounds:,} slowest excluded" if step.num_slow_rounds else ""
-    title = f"A step{batch}: {format_time(step.full_seconds, 3)}{full} ({count(step.num_rounds, 'round')}{left_out})"
+    rounds = count(step.num_rounds + step.num_slow_rounds, "round")
+    rounds += f", {step.num_slow_rounds:,} slowest excluded" if step.num_slow_rounds else ""
+    title = f"A step{batch}: {format_time(step.full_seconds, 3)}{full} ({rounds})"
     return Section(title, tables=(Table("", columns, rows),))
 
 

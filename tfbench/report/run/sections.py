@@ -87,7 +87,7 @@ def _list_answers(result: RunResult, summary: Summary, *, is_full: bool) -> Iter
         before = metrics.get("memory_before_model_bytes")
         yield "Memory", format_bytes(memory) + ("" if before is None else f" ({format_bytes(before)} before the model)")
     if result.status == "FINISHED":
-        yield "Published", _describe_published(result, summary)
+        yield from (("Published", text) for text in _describe_published(result, summary))
     yield from cost_facts(result, is_full=is_full)
 
 
@@ -124,16 +124,16 @@ def cost_facts(result: RunResult, *, is_full: bool = False) -> Iterator[tuple[st
         yield "Cost", reached or f"not reached: {wanted}"
 
 
-def _describe_published(result: RunResult, summary: Summary) -> str:
-    """Returns how a run compares with published results, or why it does not; "" without any."""
+def _describe_published(result: RunResult, summary: Summary) -> list[str]:
+    """Returns how a run compares with each of some published results, or why with none; nothing without any."""
     matches = [match for match in match_run(result, summary) if match.reason != NO_SPEED]
     texts = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
     if texts:
         left_out = len(texts) - _MAX_PUBLISHED
-        return "; ".join([*texts[:_MAX_PUBLISHED], *([f"{left_out} more"] if left_out > 0 else [])])
+        return [*texts[:_MAX_PUBLISHED], *([f"{left_out} more"] if left_out > 0 else [])]
     reasons = {match.reason for match in matches}
     why = f"not comparable: {reasons.pop()}" if len(reasons) == 1 else "none of them comparable"
-    return f"{count(len(matches), 'result')}, {why}" if matches else ""
+    return [f"{count(len(matches), 'result')}, {why}"] if matches else []
 
 
 def _predictions(result: RunResult) -> Iterator[Section]:
