@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 # Who makes a room smaller lowers its budget; who adds a feature may raise it, and says why in the commit message.
 # `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "tests": 20231,
+    "tests": 20240,
     "tfbench": 553,
     "tfbench/analysis": 2666,
     "tfbench/backends": 2222,

@@ -69,7 +69,12 @@ def test_runs_of_a_shipped_recipe_are_held_against_its_own_values_alone_and_in_a
     own = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 100, "model.hidden_units": [1000, 1000]})
     other = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 128})
     keys = (BATCH, "model.hidden_units")  # set on the command line: one run to what they are anyway
-    for recipe, says in ((own, "x of Intel i7-6850K"), (other, "not comparable: you used global_batch_size=128")):
+    edited = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 64, "training.optimizer.learning_rate": 0.5})
+    for recipe, says in (
+        (own, "x of Intel i7-6850K"),
+        (other, "not comparable: you used global_batch_size=128"),
+        (edited, "not comparable: you used global_batch_size=64, optimizer.learning_rate=0.5"),
+    ):
         request = build_request(recipe=recipe, overrides=keys, run_id=f"{recipe.training.global_batch_size:032}")
         result = build_result(request=request)
         write_journal(store, result)

@@ -16,6 +16,7 @@ from tfbench.report.table import (
     format_metric,
     markdown,
     metric_title,
+    short_warnings,
     text,
     warnings_section,
 )
@@ -105,3 +106,8 @@ def test_a_document_in_markdown_has_headings_sentences_and_tables() -> None:
 def test_a_metric_has_its_title_and_format_from_its_unit(name: str, title: str, value: float, shown: str) -> None:
     assert (metric_title(name), format_metric(name, value), format_metric(name, None)) == (title, shown, "-")
     assert name in METRICS
+
+
+def test_a_short_warning_begins_with_a_capital_but_for_files_and_keys() -> None:
+    (section,) = short_warnings(["no GPU found. Why?", "nets.py:build sets a seed. So?", "max_steps is 0."])
+    assert section.sentences == ("! No GPU found.", "! nets.py:build sets a seed.", "! max_steps is 0.")

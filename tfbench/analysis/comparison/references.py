@@ -104,7 +104,7 @@ def _published_speed(figures: Mapping[str, float], train_samples: int | None) ->
 
 
 def _list_other_values(run: RunBrief, own: Mapping[str, Any]) -> Iterator[str]:
-    """Yields in what a run is another workload than its recipe: what was set for it, or else what differs.
+    """Yields in what a run is another workload than its recipe: what differs, or was set for it.
 
     Where the recipe's own values are not known, whatever was set for the run counts as another.
     """

@@ -175,7 +175,7 @@ def _nothing_measured(run: Evidence) -> Iterator[Values]:
 def _only_warmup(run: Evidence) -> Iterator[Values]:
     if run.result.spans and not run.steady:
         steps = count(sum(span.num_steps for span in run.result.spans), "measured step")
-        yield {"steps": f"all {steps}", "longer": _last(run, 5)}
+        yield {"steps": f"all {steps}", "longer": _lasting(run, 5)}
 
 
 @SPEED.row(
@@ -185,11 +185,11 @@ def _only_warmup(run: Evidence) -> Iterator[Values]:
 def _few_spans(run: Evidence) -> Iterator[Values]:
     if 0 < len(run.steady) < MIN_SPANS:
         seconds = math.fsum(span.seconds for span in run.steady)
-        longer = _last(run, 1.2 * seconds * MIN_SPANS / len(run.steady))
+        longer = _lasting(run, 1.2 * seconds * MIN_SPANS / len(run.steady))
         yield {"spans": count(len(run.steady), "timing"), "seconds": seconds, "least": MIN_SPANS, "longer": longer}
 
 
-def _last(run: Evidence, seconds: float) -> str:
+def _lasting(run: Evidence, seconds: float) -> str:
     """Returns the option by which a run lasts so long after its warm-up; the first limit that is reached ends it."""
     instead = " instead of --steps" if run.result.request.recipe.measurement.steps is not None else ""
     return f"--seconds {math.ceil(seconds)}{instead}"
@@ -222,7 +222,7 @@ def _drifting(run: Evidence) -> Iterator[Values]:
     change = last / first - 1 if first and last else 0.0
     if first and last and abs(change) > MAX_DRIFT and trend * math.copysign(1, change) > TREND_DEVIATIONS:
         is_slower, warmup = change > 0, 10 * run.result.request.recipe.measurement.warmup_steps
-        longer = _last(run, math.fsum(span.seconds for span in run.steady))
+        longer = _lasting(run, math.fsum(span.seconds for span in run.steady))
         yield {
             "change": f"{100 * abs(change):.0f} % {'slower' if is_slower else 'faster'}",
             "action": "Check for background load and heat, then rerun."
